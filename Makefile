@@ -1,0 +1,40 @@
+# The two commands of the README are `make demo` and `make test`; both install first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test test-slow check docs bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	touch $(STAMP)
+
+demo: install
+	$(BIN)/python -m ele_graphs.demo
+
+test: check
+	$(BIN)/python -m pytest
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: install
+	$(BIN)/sphinx-build --fail-on-warning --keep-going docs docs/_build/html
+
+bench: install
+	$(BIN)/python benchmarks/projection.py
+	$(BIN)/python benchmarks/ged.py
+
+clean:
+	rm -rf $(VENV) docs/_build build *.egg-info
