@@ -1,0 +1,9 @@
+"""The convex sets that relaxed structures live in: their vertices, projections, samples and moves between vertices."""
+
+from ele_core.sets.base import ConvexSet
+from ele_core.sets.birkhoff import Birkhoff
+from ele_core.sets.box import Box
+from ele_core.sets.simplex import Simplex, SymmetricSimplex
+from ele_core.sets.switches import best_switches
+
+__all__ = ["Birkhoff", "Box", "ConvexSet", "Simplex", "SymmetricSimplex", "best_switches"]

@@ -1,0 +1,159 @@
+"""`ConvexSet`: what a set must offer for a field to be relaxed into it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Literal, overload
+
+import torch
+from torch import Generator, Tensor
+
+
+class ConvexSet(ABC):
+    """The convex hull of finitely many vertices, each of which is packed as integer labels.
+
+    Points are (B, *point_shape) floats, labels (B, *label_shape) small integers. A *switch* is a move from one
+    vertex to a neighbouring one; each vertex has `switches` of them, some of which may change nothing.
+    """
+
+    @property
+    @abstractmethod
+    def point_shape(self) -> tuple[int, ...]:
+        """The shape of one point."""
+
+    @property
+    @abstractmethod
+    def label_shape(self) -> tuple[int, ...]:
+        """The shape of the labels of one vertex."""
+
+    @property
+    @abstractmethod
+    def label_count(self) -> int:
+        """How many values a label takes: 0 … label_count − 1."""
+
+    @property
+    @abstractmethod
+    def switches(self) -> int:
+        """K, how many moves a vertex has."""
+
+    @abstractmethod
+    def vertices(self, labels: Tensor) -> Tensor:
+        """(B, *label_shape) → (B, *point_shape) float32."""
+
+    @abstractmethod
+    def nearest_vertex(self, x: Tensor) -> Tensor:
+        """Argmin over vertices v of ‖v − x‖²: (B, *point_shape) → labels (B, *label_shape); ties to the smallest."""
+
+    @abstractmethod
+    def project(self, x: Tensor) -> Tensor:
+        """Argmin over p in the set of ‖p − x‖²: (B, *point_shape) → the same shape and dtype."""
+
+    @abstractmethod
+    def sample(self, count: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Tensor:
+        """(count, *point_shape) random points of the set: interior, faces and vertices all occur."""
+
+    @abstractmethod
+    def sample_labels(self, count: int, generator: Generator) -> Tensor:
+        """(count, *label_shape) random vertices, uniformly."""
+
+    @abstractmethod
+    def switch(self, labels: Tensor, which: Tensor) -> Tensor:
+        """Move `which[i]` applied to vertex i: (M, *label_shape), (M,) → (M, *label_shape)."""
+
+    @abstractmethod
+    def _gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
+        """⟨gradient, new vertex − old vertex⟩ for each move: (B, K)."""
+
+    @abstractmethod
+    def _idle(self, labels: Tensor) -> Tensor:
+        """Whether a move changes nothing: boolean, broadcastable to (B, K)."""
+
+    @abstractmethod
+    def _violations(self, x: Tensor) -> dict[str, Tensor]:
+        """What a point of the set keeps → by how much x breaks it, elementwise."""
+
+    def switch_gains(self, labels: Tensor, gradient: Tensor | None = None) -> Tensor:
+        """First-order change of a loss for each move, ⟨gradient, new vertex − old vertex⟩: (B, K).
+
+        +inf where the move changes nothing. Without a gradient (B, *point_shape) every other gain is zero.
+        """
+        if gradient is None:
+            gains = torch.zeros(len(labels), self.switches, device=labels.device)
+        else:
+            gains = self._gains(labels, gradient)
+        return gains.masked_fill(self._idle(labels), math.inf)
+
+    @overload
+    def contains(self, x: Tensor, *, explain: Literal[False] = False) -> bool: ...
+    @overload
+    def contains(self, x: Tensor, *, explain: Literal[True]) -> tuple[bool, str]: ...
+    def contains(self, x: Tensor, *, explain: bool = False) -> bool | tuple[bool, str]:
+        """Whether every point of the batch lies in the set, within `tolerance`; with `explain`, also the reason."""
+        reason = self._why_not(x)
+        return (not reason, reason) if explain else not reason
+
+    def soften(self, points: Tensor, amount: float, generator: Generator) -> Tensor:
+        """Points whose blocks each moved a random share of the way, up to `amount`, towards a random vertex."""
+        others = self.vertices(self.sample_labels(len(points), generator)).to(points)
+        return torch.lerp(points, others, (amount * self._shares(len(points), generator)).to(points))
+
+    def tolerance(self, dtype: torch.dtype) -> float:
+        """How far a point may be from a constraint and still count as inside."""
+        return 64 * torch.finfo(dtype).eps
+
+    @property
+    def label_dtype(self) -> torch.dtype:
+        """The smallest signed integer type that holds every label."""
+        fits = (t for t in (torch.int8, torch.int16, torch.int32) if self.label_count - 1 <= torch.iinfo(t).max)
+        return next(fits, torch.int64)
+
+    def _shares(self, count: int, generator: Generator) -> Tensor:
+        """Uniform on [0, 1), one for each block that moves by itself; by default the whole point is one block."""
+        return uniform((count, *[1] * len(self.point_shape)), generator)
+
+    def _why_not(self, x: Tensor) -> str:
+        """Why x is no batch of points of this set; empty when it is."""
+        if x.shape[1:] != self.point_shape:
+            return f"shape {tuple(x.shape)} is not (B, {', '.join(map(str, self.point_shape))})"
+        if not x.is_floating_point():
+            return f"points are floats, not {x.dtype}"
+        if not bool(x.isfinite().all()):
+            return "some entries are not finite"
+        limit = self.tolerance(x.dtype)
+        for rule, excess in self._violations(x).items():
+            worst = float(excess.max()) if excess.numel() else 0.0
+            if worst > limit:
+                return f"{rule}: broken by {worst:.3g}, more than {limit:.3g}"
+        return ""
+
+
+def one_hot(labels: Tensor, size: int) -> Tensor:
+    """(…) labels → (…, size) boolean."""
+    return labels[..., None] == torch.arange(size, device=labels.device)
+
+
+def new_label(which: Tensor, size: int, like: Tensor) -> Tensor:
+    """The new label of a move numbered position · size + label: (M, 1), in the dtype of `like`."""
+    return (which % size)[:, None].to(like.dtype)
+
+
+def upper_pairs(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The pairs i < j, in row-major order."""
+    i, j = torch.triu_indices(size, size, offset=1, device=device)
+    return i, j
+
+
+def off_one(x: Tensor) -> Tensor:
+    """How far the sum of each last-dimension row is from 1."""
+    return (x.double().sum(dim=-1) - 1).abs()
+
+
+def uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Uniform on [0, 1), in float64, where the generator lives."""
+    return torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
+
+
+def levels(count: int, dimensions: int, generator: Generator) -> Tensor:
+    """How far inside each sample lies: 0, a vertex, for a sixth of them, 1, the interior, for another sixth."""
+    return (uniform((count,), generator) * 1.5 - 0.25).clamp_(0.0, 1.0).reshape(count, *[1] * dimensions)
