@@ -1,0 +1,58 @@
+"""The plugin of ELE itself: import strings only, like any plugin, so that listing it imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ele_core.plugins import Record, hookimpl
+
+
+@hookimpl
+def ele_encoders() -> Iterator[Record]:
+    """A generic encoder, so that an output space alone is enough."""
+    yield Record("flat", "ele_core.encoders:FlatEncoder", "A multilayer perceptron on any point, flattened.")
+
+
+@hookimpl
+def ele_surrogates() -> Iterator[Record]:
+    """The loss embedding of the paper."""
+    yield Record(
+        "contrastive",
+        "ele_core.surrogates.contrastive:ContrastiveSurrogate",
+        "An embedding on the sphere, learned from outputs alone by contrastive learning.",
+    )
+
+
+@hookimpl
+def ele_input_spaces() -> Iterator[Record]:
+    """Texts and vectors."""
+    yield Record("text", "ele_core.inputs.text:TextInput", "Texts, cut into tokens by a vocabulary learned from them.")
+    yield Record("vector", "ele_core.inputs.vector:VectorInput", "Vectors of numbers, standardised.")
+
+
+@hookimpl
+def ele_backbones() -> Iterator[Record]:
+    """Networks on texts and on vectors."""
+    yield Record("gru", "ele_core.inputs.gru:GRUBackbone", "A bidirectional GRU over tokens: the best per CPU second.")
+    yield Record("transformer", "ele_core.inputs.transformer:TransformerBackbone", "A Transformer over tokens.")
+    yield Record("mlp", "ele_core.inputs.mlp:MLPBackbone", "A multilayer perceptron on vectors.")
+
+
+@hookimpl
+def ele_regressors() -> Iterator[Record]:
+    """The regression of the paper."""
+    yield Record(
+        "neural", "ele_core.regression.neural:NeuralRegressor", "A backbone trained by squared error on the sphere."
+    )
+
+
+@hookimpl
+def ele_decoders() -> Iterator[Record]:
+    """The two decoders of the paper, and search."""
+    yield Record("candidates", "ele_core.decoding.candidates:CandidatesDecoder", "The best of the training outputs.")
+    yield Record(
+        "pgd", "ele_core.decoding.gradient:GradientDecoder", "Projected gradient descent over relaxed structures."
+    )
+    yield Record(
+        "search", "ele_core.decoding.search:SearchDecoder", "Beam search over small moves, scored by the loss."
+    )

@@ -1,0 +1,18 @@
+"""Plugins: what authors yield, and where the rest of ELE finds components by name.
+
+A plugin is a module with hooks, declared in its package's entry points. It imports nothing heavy:
+
+    from ele_core.plugins import Record, hookimpl
+
+    @hookimpl
+    def ele_decoders():
+        yield Record("nearest", "my_package.decoding:Nearest", "The nearest training output.")
+
+`ele_core.plugins.hookspecs` has one such example for each kind of component.
+"""
+
+from ele_core.plugins.hookspecs import HOOKS, hookimpl
+from ele_core.plugins.records import PluginInfo, Record
+from ele_core.plugins.registry import Registry, register, registry
+
+__all__ = ["HOOKS", "PluginInfo", "Record", "Registry", "hookimpl", "register", "registry"]

@@ -1,0 +1,190 @@
+"""Finds components by name among the plugins that are loaded.
+
+When two plugins bring a component of the same kind and name, neither wins: asking for that name raises an error that
+names both, `clashes` and `ele plugins` show it, and every other name of both plugins works.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pkgutil
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from ele_core.errors import PluginError, UnknownComponent
+from ele_core.plugins.hookspecs import HOOKS
+from ele_core.plugins.loader import DISABLED, collect, load_installed, reason_of
+from ele_core.plugins.records import PluginInfo, Record
+
+if TYPE_CHECKING:
+    from ele_core.interfaces import Choice, Component, Kind
+
+NEXT_COMMAND = "Run `ele plugins` to see what is installed."
+
+
+@functools.cache
+def registry() -> Registry:
+    """The registry of this process: every installed plugin, loaded on the first call."""
+    return Registry(load_installed())
+
+
+def register(plugin: object, name: str | None = None) -> PluginInfo:
+    """Add a module or an object with hooks to this process, without installing it: for notebooks and tests."""
+    return registry().register(plugin, name)
+
+
+class Registry:
+    """The components of a set of plugins, by kind and name."""
+
+    def __init__(self, plugins: Iterable[PluginInfo] = ()) -> None:
+        self._plugins = list(plugins)
+
+    # -- what there is --------------------------------------------------------------------------------------------
+
+    def plugins(self) -> list[PluginInfo]:
+        """Every plugin, with its distribution, version, status, the reason of a failure, and its records."""
+        return list(self._plugins)
+
+    def records(self, kind: Kind) -> list[Record]:
+        """Every component of a kind, sorted by name; those of a clash appear once for each plugin."""
+        records = [record for plugin in self._plugins for record in plugin.records.get(kind, ())]
+        return sorted(records, key=lambda record: record.name)
+
+    def names(self, kind: Kind) -> list[str]:
+        """The names of a kind, sorted."""
+        return sorted({record.name for record in self.records(kind)})
+
+    def clashes(self) -> dict[tuple[Kind, str], list[PluginInfo]]:
+        """The names that more than one plugin brings, and which plugins these are."""
+        providers = {(kind, name): self._providers(kind, name) for kind in HOOKS for name in self.names(kind)}
+        return {key: plugins for key, plugins in providers.items() if len(plugins) > 1}
+
+    def export(self) -> dict[str, Any]:
+        """Everything above as plain values, for `ele plugins --json`."""
+        return {
+            "plugins": [plugin.as_dict() for plugin in self._plugins],
+            "clashes": [
+                {"kind": kind, "name": name, "plugins": [str(plugin) for plugin in plugins]}
+                for (kind, name), plugins in self.clashes().items()
+            ],
+        }
+
+    # -- one of them ----------------------------------------------------------------------------------------------
+
+    def provider(self, kind: Kind, name: str) -> PluginInfo:
+        """The one plugin that brings a component. Raises `UnknownComponent`, or `PluginError` for a clash."""
+        providers = self._providers(kind, name)
+        if not providers:
+            raise UnknownComponent(self._why_unknown(kind, name), fix=NEXT_COMMAND)
+        if len(providers) > 1:
+            raise PluginError(
+                f"the {HOOKS[kind].singular} '{name}' is brought by {' and by '.join(map(str, providers))};",
+                fix=f"uninstall one of them, or name its plugin in {DISABLED}.",
+            )
+        return providers[0]
+
+    def record(self, kind: Kind, name: str) -> Record:
+        """The record of a component."""
+        return next(record for record in self.provider(kind, name).records[kind] if record.name == name)
+
+    def get(self, kind: Kind, name: str) -> type[Any]:
+        """The class of a component, imported now; one that its kind cannot use is a `PluginError`."""
+        plugin, record = self.provider(kind, name), self.record(kind, name)
+        where = f"plugin {plugin}, {HOOKS[kind].singular} '{name}'"
+        try:
+            target = pkgutil.resolve_name(record.target) if isinstance(record.target, str) else record.target
+        except (Exception, SystemExit) as error:  # the module is a third party's: anything can happen
+            raise PluginError(f"cannot import {record.location}: {reason_of(error)}.", where=where) from error
+        if complaint := _unfit(kind, target):
+            raise PluginError(f"{record.location} {complaint}.", where=where)
+        return cast("type[Any]", target)
+
+    def create(self, kind: Kind, choice: Choice | Mapping[str, Any] | str, *args: Any, path: str = "") -> Any:
+        """The component that `choice` names, built as `cls(config, *args)`; `path` is where the choice stands."""
+        from ele_core.plugins.options import resolve
+
+        cls, config = resolve(kind, choice, path, self)
+        return cls(config, *args)
+
+    def unknown(self, name: str) -> NoReturn:
+        """Raise the error for a name that is of no kind at all."""
+        names = sorted({each for kind in HOOKS for each in self.names(kind)})
+        sentences = [f"no component is called '{name}'{_closest(name, names)}", *self._absent()]
+        raise UnknownComponent(" ".join(sentences), fix=NEXT_COMMAND)
+
+    # -- without installing ---------------------------------------------------------------------------------------
+
+    def register(self, plugin: object, name: str | None = None) -> PluginInfo:
+        """Add a module or an object with hooks; under a name used before, it takes the place of the one before.
+
+        What is wrong with it is raised here, also a component that another plugin brings already.
+        """
+        name = name or str(getattr(plugin, "__name__", type(plugin).__name__))
+        others = [other for other in self._plugins if other.installed or other.name != name]
+        try:
+            added = PluginInfo(name, records=collect(plugin))
+        except Exception as error:
+            raise PluginError(reason_of(error), where=f"plugin {name}") from error
+        _refuse_clashes(added, others)
+        self._plugins = [*others, added]
+        return added
+
+    # -- helpers --------------------------------------------------------------------------------------------------
+
+    def _providers(self, kind: Kind, name: str) -> list[PluginInfo]:
+        return [p for p in self._plugins if any(record.name == name for record in p.records.get(kind, ()))]
+
+    def _why_unknown(self, kind: Kind, name: str) -> str:
+        hook, names = HOOKS[kind], self.names(kind)
+        elsewhere = [other.singular for key, other in HOOKS.items() if name in self.names(key)]
+        sentences = [f"no {hook.singular} is called '{name}'{_closest(name, names)}"]
+        if elsewhere:
+            sentences.append(f"'{name}' is the name of another kind: {', '.join(elsewhere)}.")
+        sentences.append(f"Installed {hook.plural}: {', '.join(names) or 'none'}.")
+        return " ".join([*sentences, *self._absent()])
+
+    def _absent(self) -> list[str]:
+        """Sentences on the plugins that could have brought what is not found."""
+        sentences = []
+        failed = [f"{plugin}: {plugin.reason.rstrip('.')}" for plugin in self._plugins if plugin.status == "failed"]
+        if failed:
+            sentences.append(f"Plugins that failed to load: {'; '.join(failed)}.")
+        disabled = [str(plugin) for plugin in self._plugins if plugin.status == "disabled"]
+        if disabled:
+            sentences.append(f"Disabled by {DISABLED}: {', '.join(disabled)}.")
+        return sentences
+
+
+def _closest(name: str, names: list[str]) -> str:
+    close = get_close_matches(name, names, n=1)
+    return f"; did you mean '{close[0]}'?" if close else "."
+
+
+def _refuse_clashes(added: PluginInfo, others: list[PluginInfo]) -> None:
+    theirs = Registry(others)
+    for kind, records in added.records.items():
+        for record in records:
+            for other in theirs._providers(kind, record.name):
+                raise PluginError(
+                    f"the {HOOKS[kind].singular} '{record.name}' is already brought by {other};",
+                    where=f"plugin {added}",
+                    fix="give it another name.",
+                )
+
+
+def _unfit(kind: Kind, target: object) -> str | None:
+    from ele_core import interfaces
+
+    base: type[Component] = getattr(interfaces, HOOKS[kind].base)
+    if not isinstance(target, type) or not issubclass(target, base):
+        return f"should be a subclass of ele_core.interfaces.{base.__name__}"
+    if inspect.isabstract(target):
+        return f"does not define {', '.join(sorted(getattr(target, '__abstractmethods__', ())))}"
+    config = target.Config
+    if not isinstance(config, type) or not issubclass(config, interfaces.ComponentConfig):
+        return "has a Config that does not derive from ele_core.interfaces.ComponentConfig"
+    if "name" in config.model_fields:
+        return "has an option called 'name', which is the word that chooses the component itself"
+    return None
