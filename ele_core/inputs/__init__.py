@@ -1,0 +1,1 @@
+"""Inputs that are texts or vectors, and the backbones that read them."""
