@@ -1,0 +1,166 @@
+"""Data sets, their splits, and batches as a pure function of seed, epoch and step."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.errors import DataError, InvalidObject
+from ele_core.interfaces import OutputSpace
+from ele_core.tensors import Tensors
+
+BUCKETED_BATCHES = 50
+"""How many batches are sorted by length together: enough to pad little, few enough to stay random."""
+PACKED_AT_ONCE = 1024
+
+Object = TypeVar("Object")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rejected:
+    """A row that was not used, and why."""
+
+    row: int
+    text: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """Pairs of inputs and packed outputs with their split; `extra` outputs come without inputs."""
+
+    inputs: Sequence[Any]
+    outputs: Any
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+    source: str
+    fingerprint: str
+    extra: Any | None = None
+    rejected: Sequence[Rejected] = ()
+    rows: Sequence[int] | None = None
+    """Which row of the source each pair came from; none: all of them, in order."""
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def with_split(self, train: Tensor, validation: Tensor, test: Tensor) -> DataSet:
+        """The same pairs, split otherwise."""
+        return dataclasses.replace(self, train=train, validation=validation, test=test)
+
+    def keep(self, rows: Tensor, rejected: Sequence[Rejected]) -> DataSet:
+        """Only the pairs at `rows`, their split kept; why the others went is added to `rejected`."""
+        place = torch.full((len(self),), -1)
+        place[rows] = torch.arange(len(rows))
+        parts = [place[part][place[part] >= 0] for part in (self.train, self.validation, self.test)]
+        source = [self.source_row(row) for row in rows.tolist()]
+        kept = dataclasses.replace(self, inputs=self.inputs_at(rows), outputs=self.outputs[rows], rows=source)
+        return dataclasses.replace(kept.with_split(*parts), rejected=[*self.rejected, *rejected])
+
+    def source_row(self, row: int) -> int:
+        """The row of the source that the pair at `row` came from."""
+        return row if self.rows is None else self.rows[row]
+
+    def inputs_at(self, rows: Tensor) -> list[Any]:
+        """The inputs at `rows`."""
+        return [self.inputs[row] for row in rows.tolist()]
+
+
+def split(count: int, validation: float, test: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Seeded (train, validation, test) rows: test is drawn first, then validation.
+
+    Values below 1 are shares, of which a positive one gives at least one row.
+    """
+    sizes = [max(round(size * count), int(size > 0)) if size < 1 else int(size) for size in (test, validation)]
+    if sum(sizes) >= count:
+        what = f"{count} pairs cannot give {sizes[0]} for test and {sizes[1]} for validation and leave some to train on"
+        raise DataError(what + ".", where="data", fix="Ask for fewer, or bring more pairs.")
+    rows = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    held_out = sum(sizes)
+    return rows[held_out:], rows[sizes[0] : held_out], rows[: sizes[0]]
+
+
+def batches(count: int, size: int, context: Context, stage: str, sizes: Tensor | None = None) -> Iterator[Tensor]:
+    """Rows of one training batch after the other, without end: epoch after epoch, each a fresh permutation.
+
+    The i-th batch depends on the seed, the stage and i alone. With `sizes`, batches hold inputs of like length.
+    """
+    epoch = 0
+    while True:
+        yield from epoch_batches(count, size, context, stage, epoch, sizes)
+        epoch += 1
+
+
+def epoch_batches(
+    count: int, size: int, context: Context, stage: str, epoch: int, sizes: Tensor | None = None
+) -> list[Tensor]:
+    """The batches of one epoch, ⌈count/size⌉ of them."""
+    generator = context.generator(stage, "epoch", epoch)
+    order = torch.randperm(count, generator=generator)
+    if sizes is None:
+        return list(order.split(size))
+    pools = order.split(size * BUCKETED_BATCHES)
+    rows = torch.cat([pool[sizes[pool].argsort(stable=True)] for pool in pools]).split(size)
+    return [rows[i] for i in torch.randperm(len(rows), generator=generator).tolist()]
+
+
+def steps_per_epoch(count: int, size: int) -> int:
+    """⌈count/size⌉."""
+    return math.ceil(count / size)
+
+
+def distinct(keys: Tensor) -> Tensor:
+    """The first row of each distinct key (N, 2), in the order of the rows."""
+    _, group = torch.unique(keys, dim=0, return_inverse=True)
+    first = torch.full((int(group.max()) + 1 if len(group) else 0,), len(group), dtype=torch.long)
+    first.scatter_reduce_(0, group, torch.arange(len(group)), reduce="amin")
+    return first.sort().values
+
+
+def member(keys: Tensor, of: Tensor) -> Tensor:
+    """(N,) true where a key (N, 2) is among the keys `of` (M, 2)."""
+    _, group = torch.unique(torch.cat([of, keys]), dim=0, return_inverse=True)
+    seen = torch.zeros(int(group.max()) + 1 if len(group) else 0, dtype=torch.bool)
+    seen[group[: len(of)]] = True
+    return seen[group[len(of) :]]
+
+
+def accept(
+    objects: Sequence[Object], function: Callable[[Sequence[Object]], Tensors]
+) -> tuple[list[Tensors], list[int], list[tuple[int, str]]]:
+    """Pack what can be packed: the batches, the positions that went in, and (position, reason) of the others."""
+    packed: list[Tensors] = []
+    accepted: list[int] = []
+    refused: list[tuple[int, str]] = []
+    starts = range(0, len(objects), PACKED_AT_ONCE)
+    blocks = deque(range(start, min(start + PACKED_AT_ONCE, len(objects))) for start in starts)
+    while blocks:
+        rows = blocks.popleft()
+        try:
+            packed.append(function([objects[row] for row in rows]))
+            accepted += rows
+        except InvalidObject as error:
+            refused.append((rows[error.index], error.reason))
+            # What stands before the first bad row is good: no row is packed again and again.
+            blocks.extendleft(part for part in (rows[error.index + 1 :], rows[: error.index]) if part)
+    return packed, accepted, refused
+
+
+def pack_all(space: OutputSpace[Any, Any], objects: Sequence[Any], context: Context) -> Any:
+    """One batch of all `objects`, with progress; the first that is not in the space raises with its position."""
+    starts = range(0, len(objects), PACKED_AT_ONCE)
+    parts = []
+    for start in context.monitor.progress(starts, description="packing outputs"):
+        try:
+            parts.append(space.pack(objects[start : start + PACKED_AT_ONCE]))
+        except InvalidObject as error:
+            error.shift(start)
+            raise
+    return space.Batch.cat(parts) if parts else space.pack([])

@@ -1,0 +1,1 @@
+"""Stage 2: from inputs to queries in the embedding of outputs."""

@@ -1,0 +1,95 @@
+"""The paper's regressor: a backbone onto the sphere, trained on the squared distance to frozen embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from ele_core.context import Context
+from ele_core.data import batches
+from ele_core.interfaces import Backbone, Choice, ComponentConfig, InputSpace, Regressor, Surrogate, Takes
+from ele_core.optimisation import Training, optimise
+from ele_core.plugins import registry
+from ele_core.tensors import Tensors
+
+CHUNK = 1024
+"""Inputs predicted at once."""
+
+
+class NeuralRegressor(Regressor):
+    """h(x) = backbone(x) / ‖·‖, minimising ‖h(x) − ψ(y)‖² = 2 − 2⟨h(x), ψ(y)⟩ over the training pairs."""
+
+    class Config(ComponentConfig):
+        """Options of the regression stage."""
+
+        backbone: Annotated[Choice, Takes("backbone")] = Choice(name="gru")
+        """The network on inputs."""
+        training: Training = Training(batch_size=128, epochs=20)
+        """How the backbone is trained."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
+        super().__init__(config, inputs, surrogate)
+        choice = self.config.backbone
+        self.backbone: Backbone = registry().create(
+            "backbone", choice, inputs, surrogate.dim, path="regressor.backbone"
+        )
+        self.backbone.eval()
+
+    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+        """Embed the outputs once, then train on the pairs; the best validation error is kept."""
+        inputs, training = train[0], self.config.training
+        targets = self.surrogate.embed(train[1])
+        validation_targets = self.surrogate.embed(validation[1])
+
+        def loss(rows: Tensor, generator: Generator) -> Tensor:
+            del generator  # the batch is all there is: nothing is drawn at random here
+            target = targets[rows.to(targets.device)]
+            return (self._sphere(inputs[rows].to(context.device)) - target).square().sum(dim=1).mean()
+
+        def evaluate() -> dict[str, float]:
+            errors = (self.predict(validation[0]) - validation_targets).square().sum(dim=1)
+            return {"validation_error": errors.mean().item()}
+
+        optimise(
+            self.backbone,
+            training,
+            count=len(inputs),
+            source=batches(len(inputs), training.batch_size, context, "regression", self.inputs.sizes(inputs)),
+            loss=loss,
+            evaluate=evaluate,
+            context=context,
+            stage="regression",
+        )
+
+    def predict(self, inputs: Tensors) -> Tensor:
+        """Packed inputs → (B, dim) on the unit sphere; like lengths go together, the order is kept."""
+        if len(inputs) == 0:
+            return torch.zeros(0, self.surrogate.dim)
+        device = next(self.backbone.parameters()).device
+        sizes = self.inputs.sizes(inputs)
+        order = torch.arange(len(inputs)) if sizes is None else sizes.argsort(stable=True)
+        with torch.no_grad():
+            sorted_queries = [self._sphere(inputs[rows].to(device)) for rows in order.split(CHUNK)]
+        return torch.cat(sorted_queries)[order.argsort().to(device)]
+
+    def state(self) -> dict[str, Tensor]:
+        """The backbone's weights."""
+        return self.backbone.state_dict()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the backbone's weights."""
+        self.backbone.load_state_dict(dict(state))
+
+    def to(self, device: torch.device) -> Self:
+        """Move the backbone."""
+        self.backbone.to(device)
+        return self
+
+    def _sphere(self, batch: Tensors) -> Tensor:
+        return functional.normalize(self.backbone(batch), dim=1)

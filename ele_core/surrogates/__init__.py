@@ -1,0 +1,1 @@
+"""Stage 1: losses on outputs, as embeddings."""
