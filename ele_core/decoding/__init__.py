@@ -1,0 +1,1 @@
+"""Stage 3: from queries to the structures of least energy."""

@@ -1,0 +1,186 @@
+"""Search over discrete moves around the best candidates, ranked by the learned loss, for all inputs at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.decoding.candidates import nearest
+from ele_core.decoding.joining import joined
+from ele_core.hashing import mix
+from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
+
+CHUNK = 256
+"""Inputs searched at once: bounds the memory."""
+
+
+class SearchDecoder(Decoder):
+    """Beam search: expand the best structures of each input by their neighbours, keep the best, until none is new.
+
+    Works on any space (its `neighbours` are the moves) and any surrogate. No structure of an input is scored twice.
+    """
+
+    class Config(ComponentConfig):
+        """How wide and how far to search."""
+
+        width: int = Field(4, ge=1)
+        """Structures of an input that are expanded in a round: the beam. The search starts from as many candidates."""
+        rounds: int = Field(12, ge=1)
+        """Rounds at most; an input stops earlier when its beam is fully expanded."""
+        moves: int | None = Field(None, ge=1)
+        """Score only so many neighbours of a structure, the first by the gradient of the loss; none: all of them."""
+        trace: bool = False
+        """Record the best structure and its energy after every round."""
+
+    config: Config
+
+    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+        """Search from the best candidates of each query."""
+        width = max(self.config.width, top_k)
+        energies, rows = nearest(queries, problem, min(width, len(problem.candidates)), context)
+        parts = []
+        starts = range(0, len(queries), CHUNK)
+        for start in context.monitor.progress(starts, description="search"):
+            own = slice(start, start + CHUNK)
+            search = Search(queries[own], rows[own], energies[own], width, problem, self.config)
+            parts.append(search.run(top_k))
+        return joined(parts) if parts else Decoding(problem.candidates.batch[:0], energies[:, :top_k])
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """Structures of many inputs, those of an input together, best first."""
+
+    structures: Any
+    owner: Tensor
+    energy: Tensor
+    expanded: Tensor
+
+    def best(self, width: int) -> Pool:
+        """The `width` best of each input."""
+        order = self.energy.argsort(stable=True)
+        order = order[self.owner[order].argsort(stable=True)]
+        return self.at(order[ranks(self.owner[order]) < width])
+
+    def at(self, rows: Tensor) -> Pool:
+        """The structures at `rows`."""
+        return Pool(self.structures[rows], self.owner[rows], self.energy[rows], self.expanded[rows])
+
+    def with_more(self, other: Pool) -> Pool:
+        """Both pools' structures."""
+        return Pool(
+            type(self.structures).cat([self.structures, other.structures]),
+            torch.cat([self.owner, other.owner]),
+            torch.cat([self.energy, other.energy]),
+            torch.cat([self.expanded, other.expanded]),
+        )
+
+
+class Search:
+    """The search of one chunk of inputs."""
+
+    def __init__(
+        self,
+        queries: Tensor,
+        rows: Tensor,
+        energies: Tensor,
+        width: int,
+        problem: Problem,
+        config: SearchDecoder.Config,
+    ) -> None:
+        self.queries = queries
+        self.problem = problem
+        self.config = config
+        self.width = width
+        owner = torch.arange(len(queries), device=queries.device).repeat_interleave(rows.shape[1])
+        structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
+        found = Pool(structures, owner, energies.flatten(), torch.zeros_like(owner, dtype=torch.bool))
+        self.pool = found.at(found.energy.isfinite().nonzero().flatten())
+        self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
+
+    def run(self, top_k: int) -> Decoding:
+        """Rounds of expansion until every beam is expanded; then the `top_k` best of each input."""
+        leaders = [self._leaders()]
+        for _ in range(self.config.rounds):
+            beam = (~self.pool.expanded & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
+            if len(beam):
+                found = self._expand(self.pool.at(beam))
+                pool = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
+                self.pool = pool.with_more(found).best(self.width)
+            elif not self.config.trace:
+                break
+            leaders.append(self._leaders())
+        return self._answer(top_k, self._trace(leaders))
+
+    def _expand(self, beam: Pool) -> Pool:
+        """The neighbours of the beam that no input has seen before, scored."""
+        moved, row = self.problem.space.neighbours(beam.structures, self._gradient(beam), self.config.moves)
+        owner = beam.owner[row]
+        identity = self._identities(moved, owner)
+        fresh = first_of_each(identity)
+        fresh = fresh[~contains(self.seen, identity[fresh])]
+        moved, owner = moved[fresh], owner[fresh]
+        self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
+        energy = self.problem.surrogate.energy(self.queries[owner], moved)
+        return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool))
+
+    def _gradient(self, beam: Pool) -> Any | None:
+        """The gradient of the energy at the structures of the beam, where moves are to be ranked by it."""
+        if self.config.moves is None or not self.problem.surrogate.differentiable:
+            return None
+        point = self.problem.space.relax(beam.structures)
+        leaves = {name: getattr(point, name).requires_grad_(True) for name in self.problem.space.geometry}
+        energy = self.problem.surrogate.energy_at(self.queries[beam.owner], point.replace(**leaves))
+        gradients = torch.autograd.grad(energy.sum(), list(leaves.values()))
+        return point.replace(**dict(zip(leaves, gradients, strict=True)))
+
+    def _identities(self, structures: Any, owner: Tensor) -> Tensor:
+        """(N,) int64: equal for the same structure of the same input."""
+        keys = self.problem.space.keys(structures)
+        return mix(mix(keys[:, 0] + mix(owner)) ^ keys[:, 1])
+
+    def _leaders(self) -> tuple[Any, Tensor]:
+        """The best structure of each input, and its energy."""
+        first = (ranks(self.pool.owner) == 0).nonzero().flatten()
+        return self.pool.structures[first].to("cpu"), self.pool.energy[first].cpu()
+
+    def _trace(self, leaders: list[tuple[Any, Tensor]]) -> Trace | None:
+        if not self.config.trace:
+            return None
+        return Trace(range(len(leaders)), [batch for batch, _ in leaders], [energy for _, energy in leaders])
+
+    def _answer(self, top_k: int, trace: Trace | None) -> Decoding:
+        rank = ranks(self.pool.owner)
+        kept = (rank < top_k).nonzero().flatten()
+        place = self.pool.owner[kept] * top_k + rank[kept]
+        energies = self.queries.new_full((len(self.queries) * top_k,), math.inf)
+        energies[place] = self.pool.energy[kept]
+        rows = torch.zeros(len(energies), dtype=torch.long, device=place.device)
+        rows[place] = kept
+        return Decoding(self.pool.structures[rows].to("cpu"), energies.view(-1, top_k).cpu(), trace)
+
+
+def ranks(owner: Tensor) -> Tensor:
+    """The place of each entry among those of its owner, for owners that stand together in ascending order."""
+    counts = torch.bincount(owner)
+    return torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
+
+
+def first_of_each(values: Tensor) -> Tensor:
+    """The row of the first entry of each distinct value, ascending."""
+    ordered, order = values.sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return order[first].sort().values
+
+
+def contains(ordered: Tensor, values: Tensor) -> Tensor:
+    """(N,) true where a value is among the ascending `ordered`."""
+    place = torch.searchsorted(ordered, values).clamp(max=len(ordered) - 1)
+    return ordered[place] == values

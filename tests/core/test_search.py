@@ -1,0 +1,144 @@
+"""Search: finds what moves can reach, scores nothing twice, each input for itself, on any surrogate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from linear import linear_problem, random_queries
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.decoding import search as module
+from ele_core.decoding.candidates import CandidatesDecoder
+from ele_core.decoding.search import SearchDecoder, contains, first_of_each, ranks
+from ele_core.interfaces import Candidates, Problem
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return linear_problem(candidates=30)
+
+
+@pytest.fixture(scope="module")
+def queries(problem: Problem) -> Tensor:
+    return random_queries(problem, 24)
+
+
+def decode(queries: Tensor, problem: Problem, top_k: int = 1, **options: Any) -> Any:
+    return SearchDecoder(SearchDecoder.Config(**options)).decode(queries, problem, top_k=top_k, context=Context())
+
+
+def test_the_answer_is_never_worse_than_the_best_candidate(problem, queries):
+    found = decode(queries, problem, width=1, rounds=1)
+    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    assert (found.energies <= best.energies + 1e-9).all()
+    assert (found.energies < best.energies - 1e-6).any()
+
+
+def test_it_reaches_structures_that_no_candidate_is(problem, queries):
+    found = decode(queries, problem)
+    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    assert (best.energies > 1e-3).float().mean() > 0.5
+    assert (found.energies < 1e-9).float().mean() > 0.9
+
+
+def test_a_wider_beam_is_no_worse(problem, queries):
+    narrow, wide = (decode(queries, problem, width=width).energies.mean() for width in (1, 6))
+    assert wide <= narrow + 1e-9
+
+
+def test_energies_are_those_of_the_structures_and_the_structures_are_different(problem, queries):
+    found = decode(queries, problem, top_k=4)
+    embedded = problem.surrogate.embed(found.structures).view(24, 4, -1)
+    torch.testing.assert_close((embedded - queries.unsqueeze(1)).square().sum(dim=2), found.energies)
+    assert (found.energies.diff(dim=1) >= 0).all()
+    keys = problem.space.keys(found.structures).view(24, 4, 2).tolist()
+    assert all(len({tuple(key) for key in row}) == 4 for row in keys)
+
+
+def test_more_is_found_than_there_are_candidates(problem, queries):
+    one = Candidates(problem.candidates.batch[:1], problem.candidates.embeddings[:1])
+    found = decode(queries, Problem(problem.space, problem.surrogate, one), top_k=3)
+    assert found.energies.isfinite().all()
+
+
+def test_an_input_searched_alone_gets_the_answer_it_gets_in_a_batch(problem, queries):
+    together = decode(queries, problem, width=2)
+    for row in (0, 7, 23):
+        alone = decode(queries[row : row + 1], problem, width=2)
+        assert torch.equal(problem.space.keys(alone.best), problem.space.keys(together.best[row : row + 1]))
+
+
+def test_chunks_change_nothing(problem, queries, monkeypatch):
+    whole = decode(queries, problem, width=2, trace=True)
+    monkeypatch.setattr(module, "CHUNK", 5)
+    parts = decode(queries, problem, width=2, trace=True)
+    assert torch.equal(problem.space.keys(whole.structures), problem.space.keys(parts.structures))
+    assert torch.equal(whole.energies, parts.energies)
+    assert [energy.tolist() for energy in whole.trace.energies] == [energy.tolist() for energy in parts.trace.energies]
+
+
+def test_no_structure_of_an_input_is_scored_twice(problem, queries, monkeypatch):
+    scored: list[tuple[int, ...]] = []
+    energy = type(problem.surrogate).energy
+
+    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
+        row = (own.unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1)
+        scored.extend(map(tuple, torch.cat([row[:, None], batch.tokens.long()], dim=1).tolist()))
+        return energy(self, own, batch)
+
+    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+    decode(queries, problem)
+    assert len(scored) > 1000
+    assert len(set(scored)) == len(scored)
+
+
+def test_screened_moves_cost_less_and_still_help(problem, queries, monkeypatch):
+    counts = []
+    energy = type(problem.surrogate).energy
+
+    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
+        counts.append(len(batch))
+        return energy(self, own, batch)
+
+    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+    everything = decode(queries, problem)
+    all_moves = sum(counts)
+    counts.clear()
+    screened = decode(queries, problem, moves=4)
+    assert sum(counts) < all_moves / 2
+    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    assert everything.energies.mean() <= screened.energies.mean() + 1e-9
+    assert screened.energies.mean() < best.energies.mean() / 2
+
+
+def test_it_needs_no_gradient(problem, queries, monkeypatch):
+    monkeypatch.setattr(type(problem.surrogate), "differentiable", False)
+    monkeypatch.setattr(type(problem.surrogate), "energy_at", None)
+    assert not SearchDecoder.needs_gradient
+    assert decode(queries, problem, moves=10).energies.isfinite().all()
+
+
+def test_the_trace_falls_from_the_best_candidate_to_the_answer(problem, queries):
+    found = decode(queries, problem, rounds=6, trace=True)
+    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    energies = torch.stack(found.trace.energies)
+    assert list(found.trace.steps) == list(range(7))
+    torch.testing.assert_close(energies[0], best.energies[:, 0])
+    torch.testing.assert_close(energies[-1], found.energies[:, 0])
+    assert (energies.diff(dim=0) <= 0).all()
+    assert torch.equal(problem.space.keys(found.trace.structures[-1]), problem.space.keys(found.best))
+    assert decode(queries, problem, rounds=2).trace is None
+
+
+def test_no_queries_give_an_empty_decoding(problem, queries):
+    found = decode(queries[:0], problem, top_k=2)
+    assert (len(found.structures), tuple(found.energies.shape)) == (0, (0, 2))
+
+
+def test_sorting_helpers():
+    assert ranks(torch.tensor([0, 0, 2, 2, 2])).tolist() == [0, 1, 0, 1, 2]
+    assert first_of_each(torch.tensor([5, 3, 5, 3, 9])).tolist() == [0, 1, 4]
+    assert contains(torch.tensor([1, 4, 7]), torch.tensor([7, 2, 8, 1])).tolist() == [True, False, False, True]
