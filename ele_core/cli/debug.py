@@ -1,0 +1,46 @@
+"""`ele debug`: look at a configuration or its data before training on them."""
+
+from __future__ import annotations
+
+import click
+
+from ele_core.cli import options
+
+
+@click.group()
+def debug() -> None:
+    """Check a configuration or its data without training."""
+
+
+@debug.command()
+@click.argument("source", metavar="CONFIG|TASK")
+@options.overrides
+def config(source: str, overrides: tuple[str, ...]) -> None:
+    """Validate the configuration and print it resolved, every option with its value."""
+    from ele_core import config as configuration
+
+    click.echo(configuration.dump(configuration.load(source, overrides)), nl=False)
+
+
+@debug.command()
+@click.argument("source", metavar="CONFIG|TASK")
+@options.data_options
+@options.overrides
+def data(
+    source: str,
+    data: str | None,
+    input: str | None,  # noqa: A002  # click names arguments after options
+    output: str | None,
+    on_error: str | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Read the data as training would: sizes, duplicates, what is left out and why, a few pairs."""
+    from ele_core import config as configuration
+    from ele_core.context import Context
+    from ele_core.loading import describe_data, prepare
+    from ele_core.monitor import ConsoleMonitor
+
+    columns = {"input": input, "output": output, "on_error": on_error or ("skip" if data else None)}
+    config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])
+    prepared = prepare(config, Context(config.seed, monitor=ConsoleMonitor()))
+    click.echo(describe_data(prepared))

@@ -1,0 +1,65 @@
+"""`ele evaluate`: measure a trained run on its own held-out pairs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from ele_core.cli import options
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@options.decoder
+@click.option("--oracle", is_flag=True, help="Decode from the true embedding: what is lost then, decoding loses.")
+@click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
+@click.option("--record", "target", metavar="FILE", help="Write the result as JSON, with all it takes to get it again.")
+@click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON object.")
+@options.overrides
+def evaluate(
+    run: str,
+    decoder: str | None,
+    oracle: bool,
+    split: str,
+    limit: int | None,
+    target: str | None,
+    as_json: bool,
+    overrides: tuple[str, ...],
+) -> None:
+    """Decode the held-out inputs of RUN, print every metric, and write predictions/SPLIT-DECODER.csv.
+
+    \b
+    ele evaluate run --decoder pgd
+    ele evaluate run --decoder pgd --oracle
+    ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
+    """
+    from ele_core.monitor import ConsoleMonitor
+    from ele_core.runs import Run
+
+    chosen = [f"decoder={decoder}"] if decoder else []
+    opened = Run(run)
+    changes = [*chosen, *overrides]
+    started = time.monotonic()
+    result = opened.evaluate(oracle=oracle, split=split, limit=limit, overrides=changes, monitor=ConsoleMonitor())
+    if target:
+        from ele_core.records import record
+
+        seconds = round(time.monotonic() - started, 1)
+        record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
+    if as_json:
+        click.echo(json.dumps(result.metrics))
+        return
+    for name, value in result.metrics.items():
+        click.echo(f"{name:<20}{value:10.4f}")
+    references = opened.references()
+    for source in dict.fromkeys(reference.source for reference in references):
+        click.echo(f"Published ({source}):")
+        for reference in references:
+            if reference.source == source:
+                values = ", ".join(f"{name} {value:g}" for name, value in reference.values.items())
+                click.echo(f"  {reference.name}: {values}")

@@ -1,0 +1,30 @@
+"""`ele init`: write a task's configuration as a file to edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ele_core.cli import options
+
+
+@click.command()
+@click.argument("task")
+@click.option("-o", "--output-file", "file", metavar="FILE", help="Where to write [default: TASK.toml; - prints it].")
+@options.overrides
+def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
+    """Write the whole configuration of TASK, every option with its value, for `ele train FILE`."""
+    from ele_core import config as configuration
+    from ele_core.errors import ConfigError
+    from ele_core.files import write_text
+
+    text = configuration.dump(configuration.load(task, overrides))
+    if file == "-":
+        click.echo(text, nl=False)
+        return
+    target = Path(file or f"{task}.toml")
+    if target.exists():
+        raise ConfigError("there is a file already.", where=str(target), fix="Choose another with -o.")
+    write_text(target, text)
+    click.echo(f"Wrote {target}. Next: ele train {target}")

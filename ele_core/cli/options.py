@@ -1,0 +1,53 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change one option, as in --set regressor.training.epochs=5. May be repeated.",
+)
+decoder = click.option("--decoder", metavar="NAME", help="Decode with this decoder instead of the configured one.")
+
+
+def data_options(command: Command) -> Command:
+    """`--data FILE --input COLUMN --output COLUMN --on-error RULE`: pairs of the user's own."""
+    for option in (
+        click.option(
+            "--on-error",
+            type=click.Choice(["raise", "skip"]),
+            help="Rows that cannot be used: stop and list them all (raise, the default), or leave them out (skip).",
+        ),
+        click.option("--output", metavar="COLUMN", help="Column of the outputs [default: the last]."),
+        click.option("--input", metavar="COLUMN", help="Column of the inputs [default: the first]."),
+        click.option(
+            "--data", metavar="FILE", help="Pairs of your own: .csv, .tsv, .jsonl, .smi or plain lines, also .gz."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def data_overrides(data: str | None, columns: dict[str, str | None]) -> list[str]:
+    """The same as `--set data.…`, for the options given; the file by its full path, to be found from anywhere."""
+    given = {"file": str(Path(data).resolve()) if data else None, **columns}
+    if data is None and any(columns.values()):
+        raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
+    return [f"data.{name}={toml_string(value)}" for name, value in given.items() if value is not None]
+
+
+def toml_string(text: str) -> str:
+    """A text as a TOML value, so that `1` stays a text."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,44 @@
+"""`ele plugins`: what is installed, what failed to load and why."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+def plugins(name: str | None, as_json: bool) -> None:
+    """List the installed plugins and their components; with NAME, the options of that component."""
+    from ele_core.plugins import registry
+
+    if name is not None:
+        show_component(name)
+        return
+    if as_json:
+        click.echo(json.dumps(registry().export(), indent=2))
+        return
+    for plugin in registry().plugins():
+        click.echo(f"{plugin.name} ({plugin.distribution} {plugin.version}): {plugin.status}")
+        if plugin.reason:
+            click.echo(f"  {plugin.reason}")
+        for kind, records in plugin.records.items():
+            for record in records:
+                click.echo(f"  {kind:<10}{record.name:<16}{record.summary}")
+
+
+def show_component(name: str) -> None:
+    """The options of every component called `name`."""
+    from ele_core.config import describe_options
+    from ele_core.interfaces import KINDS
+    from ele_core.plugins import registry
+
+    kinds = [kind for kind in KINDS if name in {record.name for record in registry().records(kind)}]
+    if not kinds:
+        registry().unknown(name)
+    for kind in kinds:
+        click.echo(f"{kind} {name}: {registry().record(kind, name).summary}")
+        for option in describe_options(registry().get(kind, name)):
+            click.echo(f"  {option.path} ({option.type}, default {option.default})\n      {option.description}")

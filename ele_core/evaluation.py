@@ -1,0 +1,69 @@
+"""How good predictions are: each metric of the space, overall and on structures absent from the candidates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.data import member
+from ele_core.errors import DataError
+from ele_core.interfaces import Choice, Decoding
+from ele_core.model import Model
+from ele_core.tensors import Tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Mean metrics, their values for each example, and what was decoded."""
+
+    metrics: dict[str, float]
+    values: dict[str, Tensor]
+    decoding: Decoding
+    truths: Any
+    decoder: Choice
+
+    def __str__(self) -> str:
+        return "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+
+
+def evaluate(
+    model: Model,
+    inputs: Sequence[Any] | Tensors,
+    outputs: Any,
+    *,
+    decoder: Choice | None = None,
+    oracle: bool = False,
+    context: Context,
+) -> Evaluation:
+    """Decode and measure. With `oracle` the query is ψ(y) itself: what is lost then is lost by decoding alone."""
+    if len(outputs) == 0:
+        raise DataError("there is nothing to evaluate.", where="evaluation", fix="Choose a split that is not empty.")
+    truth = model.surrogate.embed(outputs)
+    packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
+    queries = model.regressor.predict(packed)
+    if len(queries) != len(truth):
+        raise DataError(f"{len(queries)} inputs but {len(truth)} outputs.", where="evaluation")
+    error = (queries - truth).square().sum(dim=1) if queries.shape == truth.shape else None
+    decoding = model.decode(truth if oracle else queries, decoder, context=context)
+    values = measure(model, decoding.best, outputs)
+    metrics = {name: value.float().mean().item() for name, value in values.items()}
+    if model.candidates is not None:
+        unseen = ~member(model.space.keys(outputs), of=model.space.keys(model.candidates.batch))
+        if unseen.any():
+            metrics["exact_unseen"] = values["exact"][unseen].mean().item()
+        metrics["unseen"] = unseen.float().mean().item()
+    if error is not None and not oracle:
+        metrics["regression_error"] = error.mean().item()
+    metrics["examples"] = float(len(outputs))
+    return Evaluation(metrics, values, decoding, outputs, decoder or model.config.decoder)
+
+
+def measure(model: Model, predicted: Any, true: Any) -> dict[str, Tensor]:
+    """Each metric of the space, one value an example; `exact` is always among them."""
+    metrics = {metric.name: metric for metric in model.space.metrics}
+    metrics.setdefault("exact", model.space.exact_match)
+    return {name: metric.function(predicted, true) for name, metric in metrics.items()}

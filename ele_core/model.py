@@ -1,0 +1,106 @@
+"""The assembled components of one predictor, and decoding with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.config import RunConfig
+from ele_core.context import Context
+from ele_core.data import distinct, pack_all
+from ele_core.errors import ConfigError, ModelError
+from ele_core.interfaces import (
+    Candidates,
+    Choice,
+    Decoder,
+    Decoding,
+    InputSpace,
+    OutputSpace,
+    Problem,
+    Regressor,
+    Surrogate,
+)
+from ele_core.plugins import registry
+
+
+@dataclasses.dataclass
+class Model:
+    """An output space, an input space, what was learned between them, and the candidates to decode with."""
+
+    config: RunConfig
+    space: OutputSpace[Any, Any]
+    inputs: InputSpace[Any]
+    surrogate: Surrogate
+    regressor: Regressor
+    candidates: Candidates | None = None
+
+    @classmethod
+    def build(cls, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], seed: int) -> Model:
+        """Fresh components with seeded weights; `inputs` are fitted already."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            surrogate: Surrogate = registry().create("surrogate", config.surrogate, space, path="surrogate")
+            regressor: Regressor = registry().create("regressor", config.regressor, inputs, surrogate, path="regressor")
+        return cls(config, space, inputs, surrogate, regressor)
+
+    def to(self, device: torch.device) -> Model:
+        """Move what was learned to `device`."""
+        self.surrogate.to(device)
+        self.regressor.to(device)
+        return self
+
+    def queries(self, values: Sequence[Any]) -> Tensor:
+        """Inputs → their queries in the embedding (B, q)."""
+        return self.regressor.predict(self.inputs.pack(values))
+
+    def decode(
+        self,
+        queries: Tensor,
+        decoder: Choice | None = None,
+        *,
+        top_k: int = 1,
+        candidates: Candidates | None = None,
+        context: Context,
+    ) -> Decoding:
+        """The structures of least energy for each query, by the configured decoder unless another is named."""
+        if top_k < 1:
+            raise ConfigError(f"{top_k} structures for each input.", where="top_k", fix="Ask for at least 1.")
+        engine: Decoder = registry().create("decoder", decoder or self.config.decoder, path="decoder")
+        if engine.needs_gradient and not self.surrogate.differentiable:
+            what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
+            raise ConfigError(
+                what, where="decoder", fix="Decode with 'candidates', or train a differentiable surrogate."
+            )
+        chosen = candidates if candidates is not None else self.candidates
+        if chosen is None:
+            raise ModelError("the model has no candidates.", fix="Fit it first, or give candidates.")
+        chosen = share_of(chosen, self.config.candidates.share, context)
+        return engine.decode(queries, Problem(self.space, self.surrogate, chosen), top_k=top_k, context=context)
+
+    def embed_candidates(self, batch: Any, owner: Tensor | None = None) -> Candidates:
+        """Packed structures with their embeddings; without owners, each structure once."""
+        if owner is None:
+            batch = batch[distinct(self.space.keys(batch))]
+        return Candidates(batch, self.surrogate.embed(batch), owner)
+
+    def candidates_from(self, objects: Sequence[Any], context: Context) -> Candidates:
+        """Candidates from the user's objects: one set for all inputs, or a list of objects for each input."""
+        if len(objects) and all(isinstance(own, list) for own in objects):
+            sizes = torch.tensor([len(own) for own in objects])
+            flat = [obj for own in objects for obj in own]
+            owner = torch.arange(len(objects)).repeat_interleave(sizes)
+            return self.embed_candidates(pack_all(self.space, flat, context), owner)
+        return self.embed_candidates(pack_all(self.space, objects, context))
+
+
+def share_of(candidates: Candidates, share: float, context: Context) -> Candidates:
+    """A seeded share of the candidates; smaller shares are contained in larger ones."""
+    if share == 1 or candidates.owner is not None:
+        return candidates
+    order = torch.randperm(len(candidates), generator=context.generator("candidates"))
+    rows = order[: max(1, round(share * len(candidates)))].sort().values
+    return Candidates(candidates.batch[rows], candidates.embeddings[rows])

@@ -1,0 +1,269 @@
+"""`StructuredPredictor`: fit, predict, score, save and load, by scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from ele_core import config as configuration
+from ele_core.config import RunConfig
+from ele_core.context import Context
+from ele_core.data import DataSet, pack_all, split
+from ele_core.devices import pick_device
+from ele_core.errors import ConfigError, DataError
+from ele_core.evaluation import Evaluation, evaluate
+from ele_core.interfaces import Choice, Decoding, InputSpace, OutputSpace, Task
+from ele_core.loading import Prepared, inferred_space
+from ele_core.model import Model
+from ele_core.monitor import ConsoleMonitor, Monitor
+from ele_core.plugins import registry
+from ele_core.storage import load_model, save_model
+from ele_core.trainer import train
+
+Section = str | Mapping[str, Any]
+"""A component: its name, or a mapping with `name` and options."""
+SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
+"""The arguments that name components."""
+
+
+class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Predicts structures from inputs by a loss learned on the structures themselves.
+
+    Each argument names a component, or is a mapping of its name and options, as in the configuration file::
+
+        StructuredPredictor("sequence", regressor={"name": "neural", "training": {"epochs": 5}})
+
+    `clone`, `cross_val_score` and `Pipeline` work on it.
+    """
+
+    def __init__(
+        self,
+        output: Section = "sequence",
+        *,
+        input: Section = "text",  # noqa: A002  # the name of the section in every configuration
+        surrogate: Section = "contrastive",
+        regressor: Section = "neural",
+        decoder: Section = "candidates",
+        seed: int = 0,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.output = output
+        self.input = input
+        self.surrogate = surrogate
+        self.regressor = regressor
+        self.decoder = decoder
+        self.seed = seed
+        self.device = device
+        self.verbose = verbose
+
+    @classmethod
+    def for_task(cls, name: str, **changes: Any) -> Self:
+        """The configuration that suits a task, for data of your own; `changes` replace whole arguments."""
+        task: type[Task] = registry().get("task", name)
+        defaults = configuration.task_sections(task, registry(), own_data=True)
+        known = {key: value for key, value in defaults.items() if key in cls().get_params()}
+        return cls(**{**known, **changes})
+
+    # -- scikit-learn ---------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Sequence[Any],  # scikit-learn's name
+        y: Sequence[Any],
+        *,
+        extra_outputs: Sequence[Any] | None = None,
+        validation: float | tuple[Sequence[Any], Sequence[Any]] = 0.05,
+    ) -> Self:
+        """Learn from inputs `X` and objects `y`.
+
+        `validation` is a share or a number of the pairs to hold out for early stopping, or pairs of their own;
+        `extra_outputs` are objects without inputs, for pre-training the loss.
+        """
+        context = self._context()
+        prepared = self._prepare(X, y, extra_outputs, validation, context)
+        self.model_ = train(prepared, context)
+        return self
+
+    def predict(
+        self,
+        X: Sequence[Any],
+        *,
+        decoder: Section | None = None,
+        top_k: int | None = None,
+        candidates: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        """The predicted object for each input; with `top_k`, a list of the best objects for each."""
+        found = self.decode(X, decoder=decoder, top_k=1 if top_k is None else top_k, candidates=candidates)
+        return [prediction.best if top_k is None else prediction.objects for prediction in found]
+
+    def decode(
+        self,
+        X: Sequence[Any],
+        *,
+        decoder: Section | None = None,
+        top_k: int = 1,
+        candidates: Sequence[Any] | None = None,
+    ) -> Predictions:
+        """As `predict`, with energies and the decoder's trace. `candidates`: objects, or a list of them per input."""
+        model, context = self._fitted(), self._context()
+        check_list(X, "predict")
+        chosen = None if candidates is None else model.candidates_from(candidates, context)
+        decoding = model.decode(model.queries(X), as_choice(decoder), top_k=top_k, candidates=chosen, context=context)
+        return Predictions(model.space, X, decoding)
+
+    def evaluate(
+        self, X: Sequence[Any], y: Sequence[Any], *, decoder: Section | None = None, oracle: bool = False
+    ) -> Evaluation:
+        """Every metric of the output space on pairs."""
+        model, context = self._fitted(), self._context()
+        check_pairs(X, y, "evaluate")
+        outputs = pack_all(model.space, y, context)
+        return evaluate(model, X, outputs, decoder=as_choice(decoder), oracle=oracle, context=context)
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """The primary metric, negated where less is better: greater is always better."""
+        primary = self._fitted().space.metrics[0]
+        value = self.evaluate(X, y).metrics[primary.name]
+        return value if primary.direction == "max" else -value
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model into `folder`; it carries its candidates and decodes on another machine."""
+        save_model(self._fitted(), Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
+        """A fitted predictor from a folder that `save` or `ele train` wrote."""
+        folder = Path(folder)
+        model = load_model(folder / "model" if (folder / "model").is_dir() else folder, pick_device(device))
+        sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in SECTIONS}
+        predictor = cls(**sections, seed=model.config.seed, device=device)
+        predictor.model_ = model
+        return predictor
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _fitted(self) -> Model:
+        model: Model | None = getattr(self, "model_", None)
+        if model is None:
+            raise NotFittedError("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
+        return model
+
+    def _context(self) -> Context:
+        monitor = ConsoleMonitor() if self.verbose else Monitor()
+        return Context(self.seed, pick_device(self.device), monitor)
+
+    def _config(self) -> RunConfig:
+        return configuration.load({name: getattr(self, name) for name in (*SECTIONS, "seed", "device")})
+
+    def _prepare(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        extra: Sequence[Any] | None,
+        validation: float | tuple[Sequence[Any], Sequence[Any]],
+        context: Context,
+    ) -> Prepared:
+        held_out = validation if isinstance(validation, tuple) else ((), ())
+        check_pairs(inputs, outputs, "fit")
+        check_pairs(*held_out, "validation")
+        if len(inputs) == 0:
+            raise DataError("there are no pairs.", where="fit", fix="Give at least a few.")
+        all_inputs, all_outputs = [*inputs, *held_out[0]], [*outputs, *held_out[1]]
+        if isinstance(validation, tuple):
+            train_rows, validation_rows = torch.arange(len(inputs)), torch.arange(len(inputs), len(all_inputs))
+        else:
+            train_rows, validation_rows, _ = split(len(inputs), max(validation, 1 / len(inputs)), 0, self.seed)
+        config = self._config()
+        space_type: type[OutputSpace[Any, Any]] = registry().get("output", config.output.name)
+        space = inferred_space(space_type, [*all_outputs, *(() if extra is None else extra)], config.output.options)
+        space_inputs: InputSpace[Any] = registry().create("input", config.input, path="input")
+        space_inputs.fit([all_inputs[row] for row in train_rows.tolist()])
+        data = DataSet(
+            inputs=all_inputs,
+            outputs=pack_all(space, all_outputs, context),
+            train=train_rows,
+            validation=validation_rows,
+            test=torch.arange(0),
+            source="fit",
+            fingerprint="",
+            extra=None if extra is None else pack_all(space, extra, context),
+        )
+        return Prepared(
+            configuration.with_output(config, space.config), space, space_inputs, data, space_inputs.pack(all_inputs)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """What was found for one input: objects, best first, each with its energy."""
+
+    input: Any
+    objects: list[Any]
+    energies: list[float]
+
+    @property
+    def best(self) -> Any:
+        """The object of least energy."""
+        return self.objects[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictions(Sequence[Prediction]):
+    """The predictions for a sequence of inputs, with the decoding they came from."""
+
+    space: OutputSpace[Any, Any]
+    inputs: Sequence[Any]
+    decoding: Decoding
+
+    def __len__(self) -> int:
+        return len(self.decoding.energies)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        objects = self.space.unpack(self.decoding.structures)
+        k = self.decoding.top_k
+        for row, energies in enumerate(self.decoding.energies.tolist()):
+            finite = [energy for energy in energies if energy < float("inf")]
+            yield Prediction(self.inputs[row], objects[row * k : row * k + len(finite)], finite)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+
+def check_pairs(inputs: Sequence[Any], outputs: Sequence[Any], where: str) -> None:
+    """Refuse inputs and outputs that do not stand in pairs."""
+    check_list(inputs, where)
+    check_list(outputs, where)
+    if len(inputs) != len(outputs):
+        what = f"{len(inputs)} inputs but {len(outputs)} outputs."
+        raise DataError(what, where=where, fix="Give one output for each input.")
+
+
+def check_list(values: Sequence[Any], where: str) -> None:
+    """Refuse one text, which would pass as a list of its characters."""
+    if isinstance(values, str):
+        raise DataError("one text where a list is expected.", where=where, fix="Put it into a list.")
+
+
+def as_section(choice: Choice) -> dict[str, Any]:
+    """A `Choice` as the user would write it."""
+    return {"name": choice.name, **choice.options}
+
+
+def as_choice(section: Section | None) -> Choice | None:
+    """A component named by the user as a `Choice`."""
+    if section is None:
+        return None
+    if isinstance(section, str):
+        return Choice(name=section)
+    if "name" not in section:
+        raise ConfigError("a component needs a name.", where="decoder", fix='Write {"name": "pgd", …}.')
+    return Choice(**section)

@@ -1,0 +1,56 @@
+"""A measured result as a JSON file: what was run, on what, with which outcome, so that tables are made of records."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ele_core import __version__
+from ele_core.evaluation import Evaluation
+from ele_core.files import write_text
+from ele_core.runs import Run
+
+DIGITS = 6
+
+
+def record(
+    file: Path, run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
+) -> None:
+    """Write the outcome of one evaluation with everything needed to get it again; `command` is what followed `ele`."""
+    data = json.loads((run.folder / "data.json").read_text("utf-8"))
+    content = {
+        "command": shlex.join(["ele", *command]),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "task": run.config.task.name if run.config.task else None,
+        "source": data["source"],
+        "fingerprint": data["fingerprint"],
+        "seed": run.config.seed,
+        "sizes": {name: len(data[name]) for name in ("train", "validation", "test")},
+        "split": split,
+        "oracle": oracle,
+        "decoder": result.decoder.model_dump(mode="json"),
+        "metrics": {name: round(value, DIGITS) for name, value in result.metrics.items()},
+        "seconds": seconds,
+        "training_seconds": training_seconds(run.folder),
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
+        "versions": {"ele": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "config": run.config.model_dump(mode="json"),
+    }
+    write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def training_seconds(folder: Path) -> float | None:
+    """Wall time of the training: the last time the run wrote down."""
+    try:
+        lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
+    except OSError:
+        return None
+    seconds: float = json.loads(lines[-1])["seconds"]
+    return seconds

@@ -1,0 +1,33 @@
+"""Runs the stages in their order; no maths of its own."""
+
+from __future__ import annotations
+
+from ele_core.context import Context
+from ele_core.errors import DataError
+from ele_core.loading import Prepared
+from ele_core.model import Model
+
+
+def train(prepared: Prepared, context: Context) -> Model:
+    """A model assembled and fitted."""
+    return fit(assemble(prepared, context), prepared, context)
+
+
+def assemble(prepared: Prepared, context: Context) -> Model:
+    """The components with fresh weights; what cannot be trained, or does not go together, is refused here."""
+    data = prepared.data
+    for name, rows in (("training", data.train), ("validation", data.validation)):
+        if len(rows) == 0:
+            raise DataError(f"the {name} set is empty.", where=data.source, fix="Bring more pairs.")
+    model = Model.build(prepared.config, prepared.space, prepared.inputs, context.derived_seed("weights"))
+    return model.to(context.device)
+
+
+def fit(model: Model, prepared: Prepared, context: Context) -> Model:
+    """Learn the loss on outputs, regress inputs onto it, and keep the training outputs as candidates."""
+    data = prepared.data
+    outputs, validation = data.outputs[data.train], data.outputs[data.validation]
+    model.surrogate.fit(outputs, validation, data.extra, context)
+    model.regressor.fit((prepared.packed[data.train], outputs), (prepared.packed[data.validation], validation), context)
+    model.candidates = model.embed_candidates(outputs)
+    return model

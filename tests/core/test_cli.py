@@ -1,0 +1,405 @@
+"""The `ele` command, through `main`: what it prints, what it writes, and how it fails."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ele_core.cli import cli, main
+from ele_core.plugins import registry
+
+OWN = [
+    *("--set", "surrogate.dim=4", "--set", "surrogate.encoder={name='flat', width=4, layers=1}"),
+    *("--set", "surrogate.training.epochs=1", "--set", "regressor.training.epochs=1"),
+    *("--set", "regressor.backbone={name='gru', embedding=4, layers=1, width=4}"),
+]
+"""Settings that train on a user's own file in no time."""
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Ele = Callable[..., Outcome]
+
+
+@pytest.fixture
+def ele(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Ele:
+    """`ele("train", …)` as a user types it, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path, stdin: str = "") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["ele", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return Outcome(int(caught.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def copy(trained_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_run, tmp_path / "run"))
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+
+def fails(outcome: Outcome, code: int, *words: str) -> bool:
+    assert outcome.code == code, outcome
+    assert "Traceback" not in outcome.err
+    for word in words:
+        assert word in outcome.err
+    return True
+
+
+# -- help and plugins ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [(), *commands(cli)], ids=" ".join)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_every_command_has_help(path, flag):
+    result = CliRunner().invoke(cli, [*path, flag])
+    assert result.exit_code == 0
+    assert "Usage: " in result.output
+    assert len(result.output.splitlines()) > 4
+
+
+def test_the_commands_are_those_of_the_documentation():
+    assert {" ".join(path) for path in commands(cli)} >= {
+        *("plugins", "init", "train", "predict", "evaluate", "debug", "debug config", "debug data"),
+    }
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(run_python, arguments):
+    program = (
+        "import sys; sys.argv = ['ele', *sys.argv[1:]]\n"
+        "from ele_core.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'sklearn', 'rdkit', 'pydantic', 'rich', 'networkx', 'numba'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    run_python("-c", program, *arguments)
+
+
+def test_plugins_are_listed_with_their_distribution_and_components(ele):
+    listed = json.loads(ele("plugins", "--json").out)
+    plugins = {plugin["name"]: plugin for plugin in listed["plugins"]}
+    assert plugins["sequences"]["distribution"] == "ele"
+    assert plugins["sequences"]["status"] == "ok"
+    names = {(record["kind"], record["name"]) for record in plugins["core"]["records"]}
+    assert {("decoder", "pgd"), ("surrogate", "contrastive"), ("backbone", "gru")} <= names
+    text = ele("plugins").out
+    assert "sequences (ele " in text
+    assert "number-words" in text
+
+
+def test_a_component_shows_its_options(ele):
+    text = ele("plugins", "pgd").out
+    assert "decoder pgd: " in text
+    assert "step_size (float, default " in text
+    assert fails(ele("plugins", "pdg"), 2, "no component is called 'pdg'; did you mean 'pgd'?")
+
+
+# -- configuration ------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_a_configuration_that_trains_the_same(ele, tmp_path):
+    outcome = ele("init", "number-words", "--set", "seed=3")
+    assert "Next: ele train number-words.toml" in outcome.out
+    written = (tmp_path / "number-words.toml").read_text()
+    assert tomllib.loads(written)["seed"] == 3
+    assert ele("debug", "config", "number-words.toml").out == written == ele("init", "number-words.toml", "-o", "-").out
+    assert fails(ele("init", "number-words"), 2, "number-words.toml: there is a file already.")
+    assert (tmp_path / "number-words.toml").read_text() == written
+
+
+def test_a_resolved_configuration_has_every_option(ele):
+    config = tomllib.loads(ele("debug", "config", "number-words", "--set", "decoder=candidates").out)
+    assert config["decoder"] == {"name": "candidates"}
+    assert config["surrogate"]["training"]["batch_size"] > 0
+    assert config["regressor"]["backbone"]["name"] == "gru"
+
+
+def test_every_problem_of_a_configuration_is_told_at_once(ele, tmp_path):
+    (tmp_path / "bad.toml").write_text(
+        '[output]\nname = "sequences"\n[regressor]\nepoch = 3\n[decoder]\nname = "pgd"\nsteps = 0\n'
+    )
+    outcome = ele("debug", "config", "bad.toml")
+    assert fails(
+        outcome, 2, "output.name: ", "did you mean 'sequence'?", "regressor.epoch: unknown option", "decoder.steps: "
+    )
+
+
+@pytest.mark.parametrize("command", [["train"], ["init"], ["debug", "config"], ["debug", "data"]])
+def test_an_unknown_task_is_answered_with_the_nearest(ele, command, tmp_path):
+    outcome = ele(*command, "number-word")
+    assert fails(outcome, 2, "there is no file 'number-word'", "did you mean 'number-words'?", "ele plugins")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["[output", "seed = 1\nseed = 2\n"])
+def test_a_file_that_is_not_toml_is_named(ele, tmp_path, text):
+    (tmp_path / "bad.toml").write_text(text)
+    assert fails(ele("train", "bad.toml"), 2, "bad.toml: is not valid TOML")
+
+
+def test_an_override_that_is_none_is_explained(ele):
+    assert fails(ele("train", "number-words", "--set", "epochs"), 2, "'epochs' is not an override", "option=value")
+
+
+# -- training -----------------------------------------------------------------------------------------------------
+
+
+def test_training_reports_on_standard_error_and_says_what_comes_next(ele, settings, tmp_path):
+    quick = ["--set", "surrogate.training.epochs=1", "--set", "regressor.training.epochs=1"]
+    outcome = ele("train", "number-words", *settings, *quick)
+    assert outcome.code == 0, outcome.err
+    assert "Next: ele evaluate runs/number-words-1" in outcome.out
+    assert "160 training, 20 validation, 20 test pairs" in outcome.err
+    assert "validation_error" in outcome.err
+    assert "\x1b" not in outcome.err, "no colours and no bar where there is no terminal"
+    assert (tmp_path / "runs" / "number-words-1" / "model").is_dir()
+    again = ele("train", "number-words", *settings, *quick)
+    assert "runs/number-words-2" in again.out
+
+
+def test_a_folder_that_is_taken_is_refused_and_left_as_it_was(ele, copy, settings):
+    before = (copy / "config.toml").stat().st_mtime_ns
+    assert fails(ele("train", "number-words", "-o", copy, *settings), 1, "there is something there already", "-o")
+    assert (copy / "config.toml").stat().st_mtime_ns == before
+
+
+def test_a_folder_that_cannot_be_made_is_no_traceback(ele, settings, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert fails(ele("train", "number-words", "-o", "file/run", *settings), 1, "Error: ", "file/run")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_task_trains_from_a_file_of_the_users_own(ele, tmp_path, suffix):
+    rows = [
+        {"id": number, "name": f"the {'xyz'[number % 3]} {number}", "code": "xyz"[number % 3] * 7}
+        for number in range(40)
+    ]
+    lines = [json.dumps(row) for row in rows]
+    if suffix == "csv":
+        lines = ["id,name,code", *(",".join(map(str, row.values())) for row in rows)]
+    (tmp_path / f"pairs.{suffix}").write_text("\n".join(lines) + "\n")
+    columns = ["--data", f"pairs.{suffix}", "--input", "name", "--output", "code"]
+    outcome = ele("train", "number-words", *columns, *OWN, "-o", "run")
+    assert outcome.code == 0, outcome.err
+    output = tomllib.loads((tmp_path / "run" / "config.toml").read_text())["output"]
+    assert output["alphabet"] == ["x", "y", "z"]
+    assert output["length"] == 7
+    assert ele("evaluate", "run", "--json", "--decoder", "candidates").code == 0
+    assert (
+        table(
+            ele(
+                "predict",
+                "run",
+                "-",
+                stdin="the x 3\n",
+            ).out
+        )[0]["status"]
+        == "ok"
+    )
+    described = ele("debug", "data", "number-words", *columns)
+    assert "3 different" in described.out
+
+
+def test_bad_rows_stop_the_training_with_all_of_them_and_nothing_written(ele, tmp_path):
+    rows = [("one", "1"), ("", "2"), ("three", "3"), ("", "4")] * 6
+    (tmp_path / "pairs.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    outcome = ele("train", "number-words", "--data", "pairs.csv", *OWN, "-o", "run")
+    assert fails(outcome, 1, "pairs.csv: 12 rows cannot be used", "row 2: ''", "row 24: ''", "--on-error skip")
+    assert not (tmp_path / "run").exists()
+    assert ele("train", "number-words", "--data", "pairs.csv", "--on-error", "skip", *OWN, "-o", "run").code == 0
+    assert len(json.loads((tmp_path / "run" / "data.json").read_text())["rejected"]) == 12
+
+
+def test_debug_data_shows_bad_rows_instead_of_stopping_at_them(ele, tmp_path):
+    (tmp_path / "pairs.csv").write_text("x,y\n" + "one,1\n,2\n" * 12)
+    outcome = ele("debug", "data", "number-words", "--data", "pairs.csv")
+    assert outcome.code == 0
+    assert "left out     12 rows\n  row 2: '': the text is empty." in outcome.out
+    assert fails(ele("debug", "data", "number-words", "--data", "pairs.csv", "--on-error", "raise"), 1, "12 rows")
+
+
+def test_a_column_without_a_file_is_a_usage_error(ele):
+    assert fails(ele("train", "number-words", "--input", "x"), 2, "give it too")
+
+
+def test_a_column_whose_name_is_a_number_stays_a_name(ele, tmp_path):
+    (tmp_path / "pairs.csv").write_text("1,2\n" + "".join(f"word {n},{n}\n" for n in range(20)))
+    outcome = ele("debug", "data", "number-words", "--data", "pairs.csv", "--input", "1", "--output", "2")
+    assert outcome.code == 0, outcome.err
+    assert fails(
+        ele("debug", "data", "number-words", "--data", "pairs.csv", "--input", "3"), 1, "no column is called '3'"
+    )
+
+
+# -- evaluating ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("oracle", [[], ["--oracle"]])
+@pytest.mark.parametrize("decoder", [[], *(["--decoder", name] for name in registry().names("decoder"))], ids=" ".join)
+def test_each_decoder_evaluates_with_and_without_the_oracle(ele, copy, decoder, oracle):
+    outcome = ele("evaluate", copy, *decoder, *oracle, "--limit", "6", "--json")
+    assert outcome.code == 0, outcome.err
+    metrics = json.loads(outcome.out)
+    assert {"exact", "edit_distance", "unseen", "examples"} <= set(metrics)
+    assert ("regression_error" in metrics) == (not oracle)
+    assert metrics["examples"] == 6
+    (file,) = (copy / "predictions").iterdir()
+    assert file.stem.endswith("oracle") == bool(oracle)
+    assert len(table(file.read_text())) == 6
+
+
+def test_metrics_are_printed_one_a_line_and_equal_those_of_json(ele, copy):
+    arguments = ["evaluate", copy, "--decoder", "candidates", "--split", "validation"]
+    lines = dict(line.split() for line in ele(*arguments).out.splitlines())
+    metrics = json.loads(ele(*arguments, "--json").out)
+    assert list(lines) == list(metrics)
+    assert {name: f"{value:.4f}" for name, value in metrics.items()} == lines
+
+
+def test_decoding_options_are_changed_by_set_and_nothing_else_is(ele, copy):
+    share = ["--decoder", "candidates", "--oracle", "--split", "validation", "--json"]
+    few = json.loads(ele("evaluate", copy, *share, "--set", "candidates.share=0.01").out)
+    many = json.loads(ele("evaluate", copy, *share).out)
+    assert few["edit_distance"] > many["edit_distance"]
+    outcome = ele("evaluate", copy, "--set", "surrogate.dim=3")
+    assert fails(outcome, 2, "surrogate cannot change after training")
+    assert fails(ele("evaluate", copy, "--set", "decoder.stepz=3"), 2, "decoder.stepz: unknown option")
+    assert fails(ele("evaluate", copy, "--decoder", "candidate"), 2, "did you mean 'candidates'?")
+
+
+def test_a_result_can_be_recorded_with_all_it_takes_to_get_it_again(ele, copy, tmp_path):
+    arguments = ["evaluate", copy, "--decoder", "candidates", "--limit", "5", "--json", "--record", "results/one.json"]
+    metrics = json.loads(ele(*arguments).out)
+    record = json.loads((tmp_path / "results" / "one.json").read_text())
+    assert record["command"] == f"ele {' '.join(map(str, arguments))}"
+    assert record["metrics"] == pytest.approx(metrics, abs=1e-6)
+    assert (record["task"], record["split"], record["oracle"]) == ("number-words", "test", False)
+    assert record["decoder"]["name"] == "candidates"
+    assert record["sizes"] == {"train": 160, "validation": 20, "test": 20}
+
+
+def test_what_is_no_run_is_refused(ele, tmp_path):
+    assert fails(ele("evaluate", "nowhere"), 2, "nowhere")
+    assert fails(ele("evaluate", tmp_path), 1, "not a finished run", "ele train")
+    assert fails(ele("predict", tmp_path, "-"), 1, "not a finished run")
+
+
+def test_a_damaged_model_is_one_paragraph(ele, copy):
+    weights = copy / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    assert fails(ele("evaluate", copy), 1, "Error: ", "model.safetensors: damaged")
+
+
+# -- predicting ---------------------------------------------------------------------------------------------------
+
+LINES = "forty-two\n\nseven\n" + "one " * 2000 + "\nnine\n"
+
+
+def test_rows_stay_aligned_with_a_status(ele, copy):
+    rows = table(ele("predict", copy, "-", stdin=LINES).out)
+    assert list(rows[0]) == ["input", "prediction", "energy", "status"]
+    assert [row["input"] for row in rows] == LINES.splitlines()
+    assert [row["status"] == "ok" for row in rows] == [True, False, True, False, True]
+    assert rows[1] == {"input": "", "prediction": "", "energy": "", "status": "the text is empty."}
+    assert re.match(r"the text has \d+ tokens, and the limit is \d+", rows[3]["status"])
+    assert all(row["prediction"].isdigit() for row in rows if row["status"] == "ok")
+
+
+def test_bad_rows_can_be_skipped_or_refused(ele, copy):
+    rows = table(ele("predict", copy, "-", "--on-error", "skip", stdin=LINES).out)
+    assert [row["input"] for row in rows] == ["forty-two", "seven", "nine"]
+    outcome = ele("predict", copy, "-", "--on-error", "raise", stdin=LINES)
+    assert fails(outcome, 1, "2 rows cannot be used", "row 2: ''", "row 4: 'one one")
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize("stdin", ["", "\n"])
+def test_the_header_is_there_also_without_predictions(ele, copy, stdin):
+    outcome = ele("predict", copy, "-", "--on-error", "skip", stdin=stdin)
+    assert (outcome.code, outcome.out) == (0, "input,prediction,energy,status\n")
+
+
+def test_a_file_is_read_by_column_and_the_answer_written_to_a_file(ele, copy, tmp_path):
+    (tmp_path / "inputs.csv").write_text('id,name\n1,"forty, two"\n2,seven\n')
+    outcome = ele("predict", copy, "inputs.csv", "--input", "name", "-o", "out/predictions.csv")
+    assert (outcome.code, outcome.out) == (0, "")
+    rows = table((tmp_path / "out" / "predictions.csv").read_text())
+    assert [row["input"] for row in rows] == ["forty, two", "seven"]
+    assert fails(ele("predict", copy, "inputs.csv", "--input", "nam"), 1, "did you mean 'name'?")
+
+
+def test_several_structures_come_best_first(ele, copy):
+    rows = table(ele("predict", copy, "-", "--top-k", "3", "--decoder", "candidates", stdin="seven\n\nnine\n").out)
+    assert [row["input"] for row in rows] == ["seven"] * 3 + [""] + ["nine"] * 3
+    energies = [float(row["energy"]) for row in rows[:3]]
+    assert energies == sorted(energies)
+
+
+def test_candidates_can_be_given_and_bad_ones_are_listed(ele, copy, tmp_path):
+    (tmp_path / "choices.txt").write_text("11\n22\n")
+    rows = table(ele("predict", copy, "-", "--candidates", "choices.txt", "--decoder", "candidates", stdin="one\n").out)
+    assert rows[0]["prediction"] in ("11", "22")
+    (tmp_path / "choices.txt").write_text("11\nab\n")
+    assert fails(ele("predict", copy, "-", "--candidates", "choices.txt", stdin="one\n"), 1, "output 1: 'ab' holds 'a'")
+
+
+def test_the_command_agrees_with_the_python_interface(ele, copy):
+    from ele_core import StructuredPredictor
+
+    rows = table(ele("predict", copy, "-", "--decoder", "candidates", stdin="seven\nforty-two\n").out)
+    expected = StructuredPredictor.load(copy).predict(["seven", "forty-two"], decoder="candidates")
+    assert [row["prediction"] for row in rows] == expected
+
+
+# -- as a process -------------------------------------------------------------------------------------------------
+
+
+def test_the_command_runs_as_a_module_and_fails_without_a_traceback(run_python, trained_run):
+    result = run_python(
+        "-m", "ele_core", "predict", str(trained_run), "-", "--decoder", "candidates", stdin="seven\n\n"
+    )
+    assert [row["status"] for row in table(result.stdout)] == ["ok", "the text is empty."]
+    failed = run_python("-m", "ele_core", "train", "nonsense", check=False)
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("Error: ")
+    assert "Traceback" not in failed.stderr
+
+
+def test_the_console_script_is_installed():
+    script = Path(sys.executable).with_name("ele")
+    assert script.exists()
+    assert os.access(script, os.X_OK)

@@ -1,0 +1,68 @@
+"""Writing at once: the old or the new, never half of either, and nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ele_core.files import replace_folder, write_text
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_text_is_written_as_it_is_into_folders_made_for_it(tmp_path):
+    file = tmp_path / "a" / "b" / "text.csv"
+    write_text(file, "ψ,\r\n1\n")
+    assert file.read_bytes() == "ψ,\r\n1\n".encode()
+    assert names(file.parent) == ["text.csv"]
+    assert file.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_path):
+    file = tmp_path / "text.txt"
+    write_text(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(file, "new \ud800")
+    assert file.read_text() == "old"
+    assert names(tmp_path) == ["text.txt"]
+
+
+def test_a_folder_takes_the_place_of_the_old_one_whole(tmp_path):
+    folder = tmp_path / "model"
+    for number in (1, 2):
+        with replace_folder(folder) as fresh:
+            (fresh / f"file-{number}").write_text("x")
+            assert (folder / "file-1").exists() == (number == 2), "the old one stays until the end"
+    assert names(folder) == ["file-2"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_a_folder_that_fails_to_fill_leaves_the_old_one_and_nothing_else(tmp_path):
+    folder = tmp_path / "model"
+    with replace_folder(folder) as fresh:
+        (fresh / "old").write_text("x")
+    with pytest.raises(FileNotFoundError), replace_folder(folder) as fresh:
+        (fresh / "new" / "file").write_text("x")
+    assert names(folder) == ["old"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    with replace_folder(folder) as fresh:
+        (fresh / "old").write_text("x")
+    rename = Path.rename
+
+    def fails_for_the_new_one(self: Path, target: Path) -> Path:
+        if Path(target) == folder and not (self / "old").exists():
+            raise OSError("no space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails_for_the_new_one)
+    with pytest.raises(OSError, match="no space"), replace_folder(folder) as fresh:
+        (fresh / "new").write_text("x")
+    assert names(folder) == ["old"]
+    assert names(tmp_path) == ["model"]
