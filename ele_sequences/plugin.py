@@ -1,0 +1,25 @@
+"""What this plugin brings, by name; nothing is imported until it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ele_core.plugins import Record, hookimpl
+
+
+@hookimpl
+def ele_output_spaces() -> Iterator[Record]:
+    """The space of padded sequences."""
+    yield Record("sequence", "ele_sequences.space:SequenceSpace", "sequences of tokens, up to a length")
+
+
+@hookimpl
+def ele_encoders() -> Iterator[Record]:
+    """Its encoder."""
+    yield Record("sequence", "ele_sequences.encoder:SequenceEncoder", "convolutions over relaxed positions")
+
+
+@hookimpl
+def ele_tasks() -> Iterator[Record]:
+    """A generated task whose test outputs never occur in training."""
+    yield Record("number-words", "ele_sequences.number_words:NumberWords", "English number words → digits")

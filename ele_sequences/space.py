@@ -1,0 +1,142 @@
+"""The space of padded token sequences: each position on a simplex, label 0 standing for 'nothing here'."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Generator, Tensor
+
+from ele_core.interfaces import ComponentConfig, Metric, OutputSpace
+from ele_core.sets import ConvexSet, Simplex
+from ele_core.tensors import Tensors
+from ele_sequences.distance import edit_distances
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokens(Tensors):
+    """Sequences: (B, L) labels with zeros after the end, or (B, L, V) relaxed positions."""
+
+    tokens: Tensor
+
+
+class SequenceSpace(OutputSpace[str, Tokens]):
+    """Texts of at most `length` tokens; a token is a character, or a word where a separator is given."""
+
+    Batch = Tokens
+
+    class Config(ComponentConfig):
+        """The alphabet and the size, and how views are drawn."""
+
+        alphabet: tuple[str, ...] = Field(min_length=1)
+        """The tokens that may occur."""
+        length: int = Field(ge=1)
+        """The longest sequence."""
+        separator: str = ""
+        """What stands between two tokens; empty: every character is a token."""
+        edit_rate: float = Field(0.1, ge=0, le=1)
+        """Probability with which a view has another token, or none, at each position."""
+
+        @model_validator(mode="after")
+        def _readable(self) -> Self:
+            if len(set(self.alphabet)) < len(self.alphabet):
+                raise ValueError("a token is listed twice")
+            if not self.separator and any(len(token) != 1 for token in self.alphabet):
+                raise ValueError("without a separator every token is one character")
+            return self
+
+    config: Config
+
+    @cached_property
+    def geometry(self) -> Mapping[str, ConvexSet]:
+        """Each position on the simplex over the alphabet and 'nothing here'."""
+        return {"tokens": Simplex(size=len(self.config.alphabet) + 1, rows=(self.config.length,))}
+
+    def pack(self, objects: Sequence[str]) -> Tokens:
+        """Texts → (B, L) labels."""
+        label = {token: number for number, token in enumerate(self.config.alphabet, start=1)}
+        tokens = torch.zeros(len(objects), self.config.length, dtype=self.geometry["tokens"].label_dtype)
+        for index, text in enumerate(objects):
+            words = split_tokens(text, self.config.separator)
+            if len(words) > self.config.length:
+                raise self.invalid(f"{text!r} has {len(words)} tokens, the space holds {self.config.length}.", index)
+            unknown = next((word for word in words if word not in label), None)
+            if unknown is not None:
+                raise self.invalid(f"{text!r} holds {unknown!r}, which is not in the alphabet.", index)
+            tokens[index, : len(words)] = torch.tensor([label[word] for word in words])
+        return Tokens(tokens)
+
+    def unpack(self, batch: Tokens) -> list[str]:
+        """(B, L) labels → texts."""
+        symbols = ("", *self.config.alphabet)
+        return [self.config.separator.join(symbols[label] for label in row if label) for row in batch.tokens.tolist()]
+
+    def unrelax(self, point: Tokens) -> Tokens:
+        """The likeliest label of each position, with gaps closed."""
+        return close_gaps(super().unrelax(point))
+
+    def augment(self, batch: Tokens, generator: Generator) -> Tokens:
+        """With probability `edit_rate` a position takes a random token or none; gaps are closed."""
+        shape = batch.tokens.shape
+        edited = torch.rand(shape, generator=generator) < self.config.edit_rate
+        label = torch.randint(0, len(self.config.alphabet) + 1, shape, generator=generator)
+        return close_gaps(Tokens(torch.where(edited, label.to(batch.tokens.dtype), batch.tokens)))
+
+    def neighbours(
+        self, batch: Tokens, gradient: Tokens | None = None, limit: int | None = None
+    ) -> tuple[Tokens, Tensor]:
+        """One position switched to another label, or to nothing; gaps are closed."""
+        moved, owner = super().neighbours(batch, gradient, limit)
+        return close_gaps(moved), owner
+
+    @property
+    def metrics(self) -> Sequence[Metric[Tokens]]:
+        """Exact match, then the edit distance."""
+        distance = Metric[Tokens](
+            "edit_distance",
+            "min",
+            lambda predicted, true: edit_distances(predicted.tokens, true.tokens),
+            "insertions, deletions and replacements from the truth",
+        )
+        return self.exact_match, distance
+
+    @classmethod
+    def parse(cls, text: str) -> str:
+        """The text itself."""
+        return text
+
+    @classmethod
+    def format(cls, obj: str) -> str:
+        """The text itself."""
+        return obj
+
+    @classmethod
+    def infer(cls, objects: Sequence[str], options: Mapping[str, Any]) -> ComponentConfig:
+        """The alphabet and the greatest length that occur."""
+        words = [split_tokens(text, options.get("separator", "")) for text in objects]
+        found = {
+            "alphabet": sorted({word for text in words for word in text}),
+            "length": max((len(text) for text in words), default=1),
+        }
+        return cls.Config(**{**found, **options})
+
+    def examples(self) -> list[str]:
+        """The first token alone, the whole alphabet cut to length, and the last token repeated."""
+        alphabet, length = self.config.alphabet, self.config.length
+        words = [alphabet[:1], alphabet[:length], alphabet[-1:] * length]
+        return list(dict.fromkeys(self.config.separator.join(word) for word in words))
+
+
+def split_tokens(text: str, separator: str) -> list[str]:
+    """The tokens of a text."""
+    return [word for word in text.split(separator) if word] if separator else list(text)
+
+
+def close_gaps(batch: Tokens) -> Tokens:
+    """Move the zeros of every row behind its tokens, keeping the order of the tokens."""
+    order = (batch.tokens == 0).to(torch.int8).argsort(dim=1, stable=True)
+    return Tokens(batch.tokens.gather(1, order))
