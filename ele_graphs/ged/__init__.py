@@ -1,0 +1,182 @@
+"""Exact graph edit distance, compiled and batched over pairs; bounds within a budget for graphs too large for it.
+
+The distance between two graphs is the least number of edits that turn one into the other: insert, delete or relabel a
+node, insert, delete or relabel an edge, each at cost 1, as `networkx.graph_edit_distance` counts them when nodes and
+edges match by label.
+
+    edit_distances(predicted, truth)                          # (B,) int64, exact
+    edit_distance_bounds(predicted, truth, budget=10_000)     # Bounds(lower, upper), limited work a pair
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MAX_NODES", "Bounds", "PackedGraphs", "edit_distance_bounds", "edit_distances"]
+
+MAX_NODES = 64  # the memory of a search grows as the cube of this: about 1 MB a thread
+PAIRS_PER_CHUNK = 64
+UNLIMITED = sys.maxsize
+
+
+class PackedGraphs(Protocol):
+    """A batch of graphs in which zero always means "nothing there".
+
+    nodes: (B, m) integers, 0 = virtual (at any position), 1… = node labels.
+    edges: (B, m, m) integers, 0 = no edge, 1… = edge labels; symmetric. The diagonal and the edges of virtual nodes
+    are not read.
+    """
+
+    @property
+    def nodes(self) -> Tensor:
+        """(B, m)."""
+
+    @property
+    def edges(self) -> Tensor:
+        """(B, m, m)."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """lower <= distance <= upper, each (B,) int64."""
+
+    lower: Tensor
+    upper: Tensor
+
+    @property
+    def exact(self) -> Tensor:
+        """(B,) bool: where the bounds meet, so that both are the distance."""
+        return self.lower == self.upper
+
+
+def edit_distances(
+    batch_a: PackedGraphs,
+    batch_b: PackedGraphs,
+    *,
+    edge_labels: bool = True,
+    threads: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Tensor:
+    """Exact distances (B,) int64, on the CPU, between the graphs at the same index of two batches.
+
+    GED(a, b) = min_p sum_i [a_i != b_p(i)] + sum_{i<j} [A_ij != B_p(i)p(j)], p over the permutations of both graphs
+    padded with virtual nodes to the same size. The two batches may differ in m. Two unlike molecules of 9 atoms take
+    about a tenth of a millisecond, of 18 tens of milliseconds, and each atom more about doubles that;
+    for larger graphs see `edit_distance_bounds`. Ctrl-C stops a search at once.
+
+    edge_labels: count a changed edge label; if false, edges only exist or not (node labels always count).
+    threads: how many pairs at a time; torch's number of threads by default.
+    progress: called in this thread with the number of pairs just finished.
+    """
+    return _solve(batch_a, batch_b, edge_labels, UNLIMITED, threads, progress).upper
+
+
+def edit_distance_bounds(
+    batch_a: PackedGraphs,
+    batch_b: PackedGraphs,
+    *,
+    budget: int,
+    edge_labels: bool = True,
+    threads: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Bounds:
+    """Bounds on what `edit_distances` gives, from at most `budget` search nodes a pair (a few µs each).
+
+    The upper bound is the cost of a real edit path, the lower one the least bound of the branches left unexplored.
+    """
+    if budget < 1:
+        msg = f"edit_distance_bounds: budget is {budget}, a number of search nodes a pair; give at least 1."
+        raise ValueError(msg)
+    return _solve(batch_a, batch_b, edge_labels, budget, threads, progress)
+
+
+def _solve(
+    a: PackedGraphs,
+    b: PackedGraphs,
+    edge_labels: bool,
+    budget: int,
+    threads: int | None,
+    progress: Callable[[int], None] | None,
+) -> Bounds:
+    """All pairs, in chunks shared out among threads; an interruption (Ctrl-C) stops the searches under way."""
+    pairs = _check_pairs(a, b)
+    import numpy as np
+
+    from ele_graphs.ged.kernels import solve_pairs  # here, so that importing this package does not import numba
+
+    bounds = torch.zeros(pairs, 2, dtype=torch.int64)
+    stop = np.zeros(1, np.int8)
+
+    def solve(start: int) -> int:
+        chunk = slice(start, start + PAIRS_PER_CHUNK)
+        nodes_a, edges_a, nodes_b, edges_b = (_labels(x[chunk]) for x in (a.nodes, a.edges, b.nodes, b.edges))
+        solve_pairs(nodes_a, edges_a, nodes_b, edges_b, edge_labels, budget, stop, bounds[chunk].numpy())
+        return len(nodes_a)
+
+    # Threads, as the kernels release the interpreter lock: numba's prange would set a second OpenMP beside torch's.
+    with ThreadPoolExecutor(threads or torch.get_num_threads()) as pool:
+        try:
+            for job in as_completed([pool.submit(solve, start) for start in range(0, pairs, PAIRS_PER_CHUNK)]):
+                done = job.result()
+                if progress is not None:
+                    progress(done)
+        except BaseException:
+            stop[0] = 1
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return Bounds(lower=bounds[:, 0].contiguous(), upper=bounds[:, 1].contiguous())
+
+
+def _labels(field: Tensor) -> NDArray[np.int16]:
+    """A field of a batch as the kernels read it: always the same type and layout, so that they are compiled once."""
+    return field.detach().to("cpu", torch.int16).contiguous().numpy()
+
+
+def _check_pairs(a: PackedGraphs, b: PackedGraphs) -> int:
+    """The number of pairs, once both batches have the documented form."""
+    _check_batch("batch_a", a)
+    _check_batch("batch_b", b)
+    if len(a.nodes) != len(b.nodes):
+        msg = (
+            f"batch_a has {len(a.nodes)} graphs and batch_b has {len(b.nodes)}; "
+            "edit distances are taken pair by pair: give equally many."
+        )
+        raise ValueError(msg)
+    return len(a.nodes)
+
+
+def _check_batch(name: str, batch: PackedGraphs) -> None:
+    """Refuse what the kernels, which check nothing, would read wrongly."""
+    nodes, edges = batch.nodes, batch.edges
+    if nodes.dim() != 2 or edges.shape != (*nodes.shape, nodes.shape[1]):
+        msg = (
+            f"{name} has nodes {tuple(nodes.shape)} and edges {tuple(edges.shape)}; "
+            "edit distances need labels, as nodes (B, m) and edges (B, m, m): pack or unrelax the graphs first."
+        )
+        raise ValueError(msg)
+    if nodes.numel() == 0:
+        return
+    extremes = [int(x) for field in (nodes, edges) for x in (field.min(), field.max())]
+    if min(extremes) < 0 or max(extremes) > torch.iinfo(torch.int16).max:
+        msg = (
+            f"{name} has labels below 0 or above 32767; number labels from 1 and leave 0 for virtual nodes and no edge."
+        )
+        raise ValueError(msg)
+    sizes = (nodes != 0).sum(1)
+    if sizes.max() > MAX_NODES:
+        msg = (
+            f"{name}: the graph at index {int(sizes.argmax())} has {int(sizes.max())} nodes; "
+            f"edit distances are for at most {MAX_NODES}: leave larger graphs out."
+        )
+        raise ValueError(msg)
