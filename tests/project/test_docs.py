@@ -1,0 +1,116 @@
+"""The documentation builds without warnings, says something of everything public, and its code runs."""
+
+import subprocess
+import sys
+import tomllib
+import zlib
+from collections.abc import Iterator
+
+import click
+import pytest
+from pages import ROOT, ele_commands, run_python, wrong_with
+
+import ele_core
+from ele_core.cli import cli
+from ele_core.plugins import HOOKS, registry
+
+DOCS = ROOT / "docs"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if not {"_build", "results"} & set(page.relative_to(DOCS).parts))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of HTML pages, built as `make docs` does."""
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet"]
+    done = subprocess.run(
+        [*command, "-d", folder / "doctrees", DOCS, folder / "html"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def documented(built):
+    """The names of everything the pages define, from Sphinx's inventory."""
+    header_lines = 4
+    body = (built / "objects.inv").read_bytes().split(b"\n", header_lines)[header_lines]
+    return {line.split(" ", 1)[0] for line in zlib.decompress(body).decode().splitlines()}
+
+
+def test_every_public_name_is_documented(documented):
+    missing = [name for name in ele_core.__all__ if f"ele_core.{name}" not in documented]
+    assert not missing, f"docs/reference/api.md says nothing of {missing}"
+
+
+def test_every_hook_is_documented(documented):
+    missing = [h.name for h in HOOKS.values() if f"ele_core.plugins.hookspecs.{h.name}" not in documented]
+    assert not missing, f"docs/reference/hooks.md says nothing of {missing}"
+
+
+def test_every_component_is_documented(documented):
+    ours = [plugin for plugin in registry().plugins() if plugin.distribution == "ele"]
+    labels = [f"component-{kind}-{r.name}" for p in ours for kind, records in p.records.items() for r in records]
+    assert labels, "no component of ELE itself is installed"
+    missing = [label for label in labels if label.lower() not in documented]
+    assert not missing, f"docs/reference/components.md says nothing of {missing}"
+
+
+def test_every_command_and_option_is_documented(built, documented):
+    page = (built / "reference" / "cli.html").read_text(encoding="utf-8")
+    for path, command in commands(cli, ("ele",)):
+        anchor = "-".join(path)
+        assert f'id="{anchor}"' in page, f"docs/reference/cli.md says nothing of `{' '.join(path)}`"
+        assert command.help, f"`{' '.join(path)}` has no help"
+        for option in (p for p in command.params if isinstance(p, click.Option)):
+            assert f"{anchor}.{option.opts[-1]}" in documented, f"`{' '.join(path)} {option.opts[-1]}`"
+
+
+def commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from commands(inner, (*path, name))
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_the_example_of_each_hook_runs(kind):
+    from ele_core.plugins import Record, hookspecs
+
+    documentation = getattr(hookspecs, HOOKS[kind].name).__doc__
+    code = "\n".join(line[8:] for line in documentation.partition(".. code-block:: python")[2].splitlines())
+    namespace = {}
+    exec(code, namespace)
+    assert [type(record) for record in namespace[HOOKS[kind].name]()] == [Record]
+
+
+def test_the_first_output_space_trains_and_builds_unseen_sets(tmp_path):
+    # What the page says in words: no candidate is right, pgd is right more often than not, the oracle nearly always.
+    claims = """
+assert nearest.metrics["exact"] == 0
+assert built.metrics["exact"] > 0.5
+assert oracle.metrics["exact"] > 0.9
+from ele_core import EleError
+try:
+    predictor.save("weather")
+except EleError as error:
+    assert "registered by hand" in str(error)
+else:
+    raise AssertionError("the page says that it refuses")
+"""
+    done = run_python(DOCS / "tutorial" / "first-output-space.md", tmp_path, then=claims)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_commands_on_the_pages_exist(page):
+    wrong = [f"line {line}: {problem}" for line, words in ele_commands(page) if (problem := wrong_with(cli, words))]
+    assert not wrong, f"{page.relative_to(ROOT)}: {wrong}"
+
+
+def test_the_architecture_page_lists_the_layers_that_are_enforced():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = next(c for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    listed = [line.split("  ")[0] for line in page.splitlines() if "  " in line.strip()]
+    assert [line for line in listed if line in contract["layers"]] == contract["layers"]
