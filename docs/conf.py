@@ -16,7 +16,7 @@ copyright = "The ELE authors"  # noqa: A001  # Sphinx's name
 release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "components"]
-exclude_patterns = ["_build", "_ext", "examples", "results"]
+exclude_patterns = ["_build", "_ext", "examples"]
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3

@@ -127,6 +127,14 @@ def check_free(folder: Path) -> None:
         raise ModelError("there is something there already.", where=str(folder), fix=fix)
 
 
+def free_folder(parent: Path, name: str) -> Path:
+    """The first of NAME-1, NAME-2, … that does not exist."""
+    number = 1
+    while (parent / f"{name}-{number}").exists():
+        number += 1
+    return parent / f"{name}-{number}"
+
+
 def summary(prepared: Prepared) -> str:
     """One line on what will be trained on."""
     data = prepared.data

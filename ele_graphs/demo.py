@@ -15,7 +15,7 @@ from rich.table import Table
 from ele_core import config as configuration
 from ele_core.files import write_text
 from ele_core.monitor import ConsoleMonitor
-from ele_core.runs import Run
+from ele_core.runs import Run, free_folder
 from ele_graphs.molecule_space import MoleculeSpace
 
 SETTINGS = (
@@ -31,15 +31,12 @@ SETTINGS = (
     "regressor.training.evaluations=12",
 )
 """A subset and sizes that two cores train in about five minutes; `ele train smi2mol` is the whole of it."""
+DECODERS = ("candidates", "pgd", "search")
+"""In the order of their strength; the last one's predictions are shown."""
 SHOWN = 10
-PAGE = """<!doctype html>
-<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>SMILES → molecule</title>
-<style>body {{font: 16px sans-serif; margin: 2em}} figure {{display: inline-block; margin: .5em}}
-figcaption {{font-family: monospace; text-align: center}} img {{background: white}}</style>
-<h1>SMILES → molecule</h1>
-<p>Unseen QM9 molecules: left the prediction, what differs from the truth highlighted; right the truth.</p>
-{cells}
-"""
+CELL = (220, 180)
+CAPTION = 34
+COLUMNS = 2
 
 
 @click.command()
@@ -48,27 +45,18 @@ figcaption {{font-family: monospace; text-align: center}} img {{background: whit
 def demo(folder: str, overrides: Sequence[str]) -> None:
     """Train on real QM9 molecules, predict unseen ones, and show them."""
     console = Console()
-    target = next_folder(Path(folder))
+    target = free_folder(Path(folder), "run")
     config = configuration.load("smi2mol", [*SETTINGS, *overrides])
     run = Run.start(config, target, ConsoleMonitor())
-    for decoder in ("candidates", "pgd"):
+    for decoder in DECODERS:
         result = run.evaluate(overrides=[f"decoder={decoder}"], monitor=ConsoleMonitor())
         console.print(f"{decoder}: {result}")
-    with (target / "predictions" / "test-pgd.csv").open(encoding="utf-8", newline="") as stream:
+    with (target / "predictions" / f"test-{DECODERS[-1]}.csv").open(encoding="utf-8", newline="") as stream:
         rows = [row for row, _ in zip(csv.DictReader(stream), range(SHOWN), strict=False)]
     console.print(as_table(rows))
     draw(rows, target / "pictures")
-    console.print(f"Pictures: {target / 'pictures' / 'index.html'}")
+    console.print(f"Pictures: {target / 'pictures' / 'all.svg'}")
     console.print(f"Try: echo 'CC(=O)OC' | ele predict {target} -")
-
-
-def next_folder(folder: Path) -> Path:
-    """The folder itself, or the first of FOLDER-2, FOLDER-3, … that is free."""
-    number, free = 1, folder
-    while free.exists():
-        number += 1
-        free = folder.with_name(f"{folder.name}-{number}")
-    return free
 
 
 def as_table(rows: Sequence[dict[str, str]]) -> Table:
@@ -80,17 +68,32 @@ def as_table(rows: Sequence[dict[str, str]]) -> Table:
 
 
 def draw(rows: Sequence[dict[str, str]], folder: Path) -> None:
-    """Each prediction beside its truth, what differs highlighted: SVG files, and a page that shows them all."""
+    """Each prediction beside its truth, what differs highlighted: SVG files, and one sheet that shows them all."""
     space = MoleculeSpace()
     cells = []
     for number, row in enumerate(rows, start=1):
         predicted, true = space.parse(row["prediction"]), space.parse(row["truth"])
-        for name, drawing in (("prediction", space.render(predicted, true)), ("truth", space.render(true))):
-            write_text(folder / f"{number:02}-{name}.svg", drawing.svg or "")
-        caption = f"{escape(row['input'])}, distance {row['ged_with_edges']}"
-        images = "".join(f'<img src="{number:02}-{name}.svg" alt="{name}">' for name in ("prediction", "truth"))
-        cells.append(f"<figure>{images}<figcaption>{caption}</figcaption></figure>")
-    write_text(folder / "index.html", PAGE.format(cells="\n".join(cells)))
+        pictures = [space.render(predicted, true).svg or "", space.render(true).svg or ""]
+        for name, picture in zip(("prediction", "truth"), pictures, strict=True):
+            write_text(folder / f"{number:02}-{name}.svg", picture)
+        cells.append((f"{row['input']}   distance {row['ged_with_edges']}", pictures))
+    write_text(folder / "all.svg", sheet(cells))
+
+
+def sheet(cells: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Pairs of pictures in a grid, prediction left and truth right, each pair under its caption."""
+    width, height = 2 * CELL[0], CELL[1] + CAPTION
+    parts = []
+    for number, (caption, pictures) in enumerate(cells):
+        x, y = (number % COLUMNS) * width, (number // COLUMNS) * height
+        style = f'x="{x + width / 2}" y="{y + 22}" text-anchor="middle" font-family="monospace"'
+        parts.append(f"<text {style}>{escape(caption)}</text>")
+        for place, picture in enumerate(pictures):
+            body = picture[picture.index("<svg") + 4 :] if "<svg" in picture else " />"
+            parts.append(f'<svg x="{x + place * CELL[0]}" y="{y + CAPTION}"{body}')
+    rows = -(-len(cells) // COLUMNS)
+    box = f'width="{COLUMNS * width}" height="{rows * height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box}><rect {box} fill="white"/>{"".join(parts)}</svg>'
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def train(
     """
     from ele_core import config as configuration
     from ele_core.monitor import ConsoleMonitor
-    from ele_core.runs import Run
+    from ele_core.runs import Run, free_folder
 
     columns = {"input": input, "output": output, "on_error": on_error}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])
@@ -40,11 +40,3 @@ def train(
     run = Run.start(config, target, ConsoleMonitor())
     click.echo(f"Trained: {run.folder}")
     click.echo(f"Next: ele evaluate {run.folder}, or ele predict {run.folder} FILE")
-
-
-def free_folder(parent: Path, name: str) -> Path:
-    """The first of NAME-1, NAME-2, … that does not exist."""
-    number = 1
-    while (parent / f"{name}-{number}").exists():
-        number += 1
-    return parent / f"{name}-{number}"

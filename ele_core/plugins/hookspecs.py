@@ -173,7 +173,7 @@ def ele_decoders() -> Iterable[Record]:
 
 @hookspec
 def ele_tasks() -> Iterable[Record]:
-    """Named data sets with a configuration that suits them, run by `ele run sushi` or `task = "sushi"`.
+    """Named data sets with a configuration that suits them, run by `ele train sushi` or `task = "sushi"`.
 
     .. code-block:: python
 

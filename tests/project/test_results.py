@@ -1,0 +1,22 @@
+"""The recorded results are complete, and the tables on the pages say what they say."""
+
+import json
+import subprocess
+import sys
+
+from pages import ROOT
+
+KEYS = {"command", "date", "seed", "sizes", "config", "metrics"}
+
+
+def test_the_tables_are_in_step_with_the_records():
+    command = [sys.executable, ROOT / "benchmarks" / "tables.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_record_says_how_to_get_it_again():
+    files = sorted((ROOT / "docs" / "results").glob("*/*.json"))
+    assert files, "docs/results has no record: write one with `ele evaluate RUN --record FILE`"
+    missing = {str(file.relative_to(ROOT)): KEYS - json.loads(file.read_text("utf-8")).keys() for file in files}
+    assert not any(missing.values()), missing
