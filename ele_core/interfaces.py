@@ -415,6 +415,11 @@ class Decoding:
         """How many structures there are for each query."""
         return self.energies.shape[1]
 
+    def rows(self, first: int, end: int) -> Decoding:
+        """The decoding of the queries from `first` up to `end`, without the trace."""
+        structures = self.structures[first * self.top_k : end * self.top_k]
+        return Decoding(structures, self.energies[first:end])
+
     @property
     def best(self) -> Any:
         """The best structure of each query."""

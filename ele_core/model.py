@@ -73,7 +73,7 @@ class Model:
         if engine.needs_gradient and not self.surrogate.differentiable:
             what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
             raise ConfigError(
-                what, where="decoder", fix="Decode with 'candidates', or train a differentiable surrogate."
+                what, where="decoder", fix="Decode with 'candidates' or 'search', or train a differentiable surrogate."
             )
         chosen = candidates if candidates is not None else self.candidates
         if chosen is None:

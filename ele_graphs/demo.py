@@ -56,7 +56,7 @@ def demo(folder: str, overrides: Sequence[str]) -> None:
     console.print(as_table(rows))
     draw(rows, target / "pictures")
     console.print(f"Pictures: {target / 'pictures' / 'all.svg'}")
-    console.print(f"Try: echo 'CC(=O)OC' | ele predict {target} -")
+    console.print(f"Try: echo 'COC(C)=O' | ele predict {target} -")
 
 
 def as_table(rows: Sequence[dict[str, str]]) -> Table:

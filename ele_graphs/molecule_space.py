@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Bond = Literal["single", "double", "triple", "quadruple"]
 ELEMENTS = ("C", "N", "O", "F")
 BONDS: tuple[Bond, ...] = ("single", "double", "triple")
+ORDERS: dict[str, int] = {"single": 1, "double": 2, "triple": 3, "quadruple": 4}
 
 
 class MoleculeSpace(GraphSpace[Molecule]):
@@ -42,6 +44,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """The bonds there can be."""
         max_atoms: int = Field(default=9, ge=1)
         """The most heavy atoms."""
+        legal_moves: bool = False
+        """Search visits only structures in which no atom has more bonds than its element allows without charge."""
 
         @field_validator("elements")
         @classmethod
@@ -126,6 +130,28 @@ class MoleculeSpace(GraphSpace[Molecule]):
         reference = None if against is None else as_molecule(against)
         text = self.format(molecule) if molecule.valid else f"not a valid molecule: {self.format(molecule)}"
         return Drawing(text, molecule.to_svg(reference) if molecule.atoms else None)
+
+    def neighbours(
+        self, batch: Graphs, gradient: Graphs | None = None, limit: int | None = None
+    ) -> tuple[Graphs, Tensor]:
+        """Molecules one edit away, those with an atom of too many bonds left out where `legal_moves` says so."""
+        moved, owner = super().neighbours(batch, gradient, limit)
+        if not self.config.legal_moves:
+            return moved, owner
+        legal = self.within_valence(moved).nonzero().flatten()
+        return moved[legal], owner[legal]
+
+    def within_valence(self, batch: Graphs) -> Tensor:
+        """(B,) true where no atom's bonds add up to more than the valence of its neutral element."""
+        orders = torch.tensor([0, *(ORDERS[bond] for bond in self.config.bonds)], device=batch.device)
+        allowed = torch.tensor([0, *self._valences], device=batch.device)
+        return (orders[batch.edges.long()].sum(dim=2) <= allowed[batch.nodes.long()]).all(dim=1)
+
+    @cached_property
+    def _valences(self) -> list[int]:
+        from ele_graphs.molecules import largest_valence
+
+        return [largest_valence(element) for element in self.config.elements]
 
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:

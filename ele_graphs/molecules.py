@@ -129,6 +129,12 @@ def is_molecule(obj: object) -> bool:
     return isinstance(obj, Chem.Mol)
 
 
+def largest_valence(symbol: str) -> int:
+    """The most bonds a neutral atom of an element makes, by RDKit's table; elements without a limit there have 8."""
+    valences = Chem.GetPeriodicTable().GetValenceList(symbol)
+    return 8 if -1 in valences else max(valences)
+
+
 def unknown_elements(symbols: Collection[str]) -> list[str]:
     """Those that are no symbol of a chemical element."""
     table = Chem.GetPeriodicTable()

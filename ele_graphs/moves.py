@@ -1,8 +1,8 @@
 """Small edits of graphs, for searching: every graph one edit away, each inside the space, best first by a gradient.
 
-The edits: relabel a node, remove one, add one beside another, give a pair of nodes another edge label or none, swap the
-labels of two nodes, move one end of an edge. The moves between vertices that `geometry` knows are fewer: they leave
-edges at virtual nodes, and a new node comes without an edge.
+The edits: relabel a node, remove one, add one beside another or within an edge, give a pair of nodes another edge label
+or none, swap the labels of two nodes, move one end of an edge. The moves between vertices that `geometry` knows are
+fewer: they leave edges at virtual nodes, and a new node comes without an edge.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ def graph_neighbours(
     change of the loss, smallest first; `limit` keeps that many of each row. Isomorphic results are not merged.
     """
     change = _Change.of(graphs, alphabet, gradient)
-    families = [_relabel, _remove, _rebond, _grow, _swap, _shift]
+    families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift]
     gains = [family(graphs, change) for family in families]
     ranked = torch.cat([gain.flatten(1) for gain in gains], dim=1).sort(dim=1, stable=True)
     row, rank = ranked.values[:, :limit].isfinite().nonzero(as_tuple=True)
     move = ranked.indices[row, rank]
     result = graphs[row]
-    for apply, gain in zip((_do_relabel, _do_remove, _do_rebond, _do_grow, _do_swap, _do_shift), gains, strict=True):
+    doing = (_do_relabel, _do_remove, _do_rebond, _do_grow, _do_insert, _do_swap, _do_shift)
+    for apply, gain in zip(doing, gains, strict=True):
         count = math.prod(gain.shape[1:])
         own = ((move >= 0) & (move < count)).nonzero()[:, 0]
         apply(result, own, torch.unravel_index(move[own], gain.shape[1:]))
@@ -90,6 +91,18 @@ def _grow(graphs: Graphs, change: _Change) -> Tensor:
     return _where(room[:, None, :, None], gain)
 
 
+def _insert(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, T, m, m): the edge i–j, i < j, is cut in two of its label by the first virtual node, with label t + 1."""
+    rows = torch.arange(len(graphs), device=graphs.device)
+    slot = _first_virtual(graphs)
+    label = graphs.edges.long()
+    bound = change.edges[rows, slot]  # (B, m, S): the new node and node i take label s
+    ends = bound.unsqueeze(1).expand(-1, graphs.max_nodes, -1, -1).gather(3, label[..., None])[..., 0]
+    gain = change.edges[..., 0] + ends + ends.transpose(1, 2)
+    room = (graphs.edges != 0).triu(1) & (graphs.sizes < graphs.max_nodes)[:, None, None]
+    return _where(room[:, None], change.nodes[rows, slot, 1:, None, None] + gain[:, None])
+
+
 def _swap(graphs: Graphs, change: _Change) -> Tensor:
     """(B, m, m): nodes i < j exchange their labels."""
     other = graphs.nodes.long()[:, None, :].expand(-1, graphs.max_nodes, -1)
@@ -135,6 +148,16 @@ def _do_grow(result: Graphs, own: Tensor, at: _Coordinates) -> None:
     slot = _first_virtual(result[own])
     result.nodes[own, slot] = (label + 1).to(result.nodes.dtype)
     _bind(result, own, slot, node, bond + 1)
+
+
+def _do_insert(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    node_label, first, second = at
+    slot = _first_virtual(result[own])
+    label = result.edges[own, first, second]
+    result.nodes[own, slot] = (node_label + 1).to(result.nodes.dtype)
+    _bind(result, own, first, second, torch.zeros_like(label))
+    _bind(result, own, slot, first, label)
+    _bind(result, own, slot, second, label)
 
 
 def _do_swap(result: Graphs, own: Tensor, at: _Coordinates) -> None:

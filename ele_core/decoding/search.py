@@ -11,7 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.decoding.candidates import nearest
+from ele_core.decoding.candidates import CandidatesDecoder
+from ele_core.decoding.gradient import GradientDecoder
 from ele_core.decoding.joining import joined
 from ele_core.hashing import mix
 from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
@@ -35,6 +36,10 @@ class SearchDecoder(Decoder):
         """Rounds at most; an input stops earlier when its beam is fully expanded."""
         moves: int | None = Field(None, ge=1)
         """Score only so many neighbours of a structure, the first by the gradient of the loss; none: all of them."""
+        budget: int | None = Field(None, ge=1)
+        """Structures of an input that are scored at most; none: as many as the rounds bring."""
+        pgd: GradientDecoder.Config | None = None
+        """Start from what projected gradient descent finds, with these options; none: from the best candidates."""
         trace: bool = False
         """Record the best structure and its energy after every round."""
 
@@ -43,14 +48,19 @@ class SearchDecoder(Decoder):
     def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
         """Search from the best candidates of each query."""
         width = max(self.config.width, top_k)
-        energies, rows = nearest(queries, problem, min(width, len(problem.candidates)), context)
+        start = self._start(queries, problem, min(width, len(problem.candidates)), context)
         parts = []
-        starts = range(0, len(queries), CHUNK)
-        for start in context.monitor.progress(starts, description="search"):
-            own = slice(start, start + CHUNK)
-            search = Search(queries[own], rows[own], energies[own], width, problem, self.config)
+        for first in context.monitor.progress(range(0, len(queries), CHUNK), description="search"):
+            search = Search(
+                queries[first : first + CHUNK], start.rows(first, first + CHUNK), width, problem, self.config
+            )
             parts.append(search.run(top_k))
-        return joined(parts) if parts else Decoding(problem.candidates.batch[:0], energies[:, :top_k])
+        return joined(parts) if parts else Decoding(start.structures, start.energies.new_zeros(0, top_k))
+
+    def _start(self, queries: Tensor, problem: Problem, width: int, context: Context) -> Decoding:
+        """The `width` structures that the search of each query starts from."""
+        decoder = CandidatesDecoder() if self.config.pgd is None else GradientDecoder(self.config.pgd)
+        return decoder.decode(queries, problem, top_k=width, context=context)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +98,7 @@ class Search:
     def __init__(
         self,
         queries: Tensor,
-        rows: Tensor,
-        energies: Tensor,
+        start: Decoding,
         width: int,
         problem: Problem,
         config: SearchDecoder.Config,
@@ -98,11 +107,12 @@ class Search:
         self.problem = problem
         self.config = config
         self.width = width
-        owner = torch.arange(len(queries), device=queries.device).repeat_interleave(rows.shape[1])
-        structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
+        owner = torch.arange(len(queries), device=queries.device).repeat_interleave(start.top_k)
+        structures, energies = start.structures.to(queries.device), start.energies.to(queries.device)
         found = Pool(structures, owner, energies.flatten(), torch.zeros_like(owner, dtype=torch.bool))
         self.pool = found.at(found.energy.isfinite().nonzero().flatten())
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
+        self.scored = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
 
     def run(self, top_k: int) -> Decoding:
         """Rounds of expansion until every beam is expanded; then the `top_k` best of each input."""
@@ -125,6 +135,9 @@ class Search:
         identity = self._identities(moved, owner)
         fresh = first_of_each(identity)
         fresh = fresh[~contains(self.seen, identity[fresh])]
+        if self.config.budget is not None:
+            fresh = fresh[ranks(owner[fresh]) < (self.config.budget - self.scored)[owner[fresh]]]
+            self.scored += torch.bincount(owner[fresh], minlength=len(self.queries))
         moved, owner = moved[fresh], owner[fresh]
         self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
         energy = self.problem.surrogate.energy(self.queries[owner], moved)

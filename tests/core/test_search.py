@@ -12,6 +12,7 @@ from torch import Tensor
 from ele_core.context import Context
 from ele_core.decoding import search as module
 from ele_core.decoding.candidates import CandidatesDecoder
+from ele_core.decoding.gradient import GradientDecoder
 from ele_core.decoding.search import SearchDecoder, contains, first_of_each, ranks
 from ele_core.interfaces import Candidates, Problem
 
@@ -142,3 +143,24 @@ def test_sorting_helpers():
     assert ranks(torch.tensor([0, 0, 2, 2, 2])).tolist() == [0, 1, 0, 1, 2]
     assert first_of_each(torch.tensor([5, 3, 5, 3, 9])).tolist() == [0, 1, 4]
     assert contains(torch.tensor([1, 4, 7]), torch.tensor([7, 2, 8, 1])).tolist() == [True, False, False, True]
+
+
+def test_a_budget_bounds_what_is_scored_for_each_input(problem, queries, monkeypatch):
+    scored: list[int] = []
+    energy = type(problem.surrogate).energy
+
+    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
+        scored.extend((own.unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1).tolist())
+        return energy(self, own, batch)
+
+    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+    decode(queries, problem, budget=25)
+    assert max(scored.count(row) for row in range(24)) == 25
+
+
+def test_it_can_start_from_what_descent_finds(problem, queries):
+    options = {"steps": 20, "starts": 4}
+    descent = GradientDecoder(GradientDecoder.Config(**options)).decode(queries, problem, context=Context())
+    found = decode(queries, problem, width=1, rounds=1, pgd=options)
+    assert (found.energies <= descent.energies + 1e-9).all()
+    assert found.energies.mean() < decode(queries, problem, width=1, rounds=1).energies.mean()

@@ -82,3 +82,10 @@ def all_graphs_of_three_nodes() -> Graphs:
 
 def connected(graphs: Graphs, edges: int) -> torch.Tensor:
     return (graphs.edges != 0).sum(dim=(1, 2)) == 2 * edges
+
+
+def test_a_node_is_inserted_into_an_edge_of_each_label() -> None:
+    start = from_lists([[1, 2]], [[(0, 1, 2)]], 3)
+    wanted = from_lists([[1, 2, label] for label in (1, 2, 3)], [[(0, 2, 2), (1, 2, 2)]] * 3, 3)
+    keys = {tuple(key) for key in SPACE.keys(SPACE.neighbours(start)[0]).tolist()}
+    assert {tuple(key) for key in SPACE.keys(wanted).tolist()} <= keys

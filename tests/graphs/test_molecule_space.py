@@ -97,3 +97,14 @@ def test_views_may_be_no_molecules_and_are_still_in_the_space() -> None:
     space = MoleculeSpace(MoleculeSpace.Config(augmentations=({"name": "perturb-edges", "rate": 0.5},)))
     view: Graphs = space.augment(space.pack(["c1ccccc1"] * 20), torch.Generator().manual_seed(0))
     assert torch.equal(space.keys(space.pack(space.unpack(view))), space.keys(view))
+
+
+def test_legal_moves_leave_no_atom_with_too_many_bonds() -> None:
+    start = ["CCO", "C#N", "CC(=O)F"]
+    free, legal = (MoleculeSpace(MoleculeSpace.Config(legal_moves=legal)) for legal in (False, True))
+    everything, some = free.neighbours(free.pack(start)), legal.neighbours(legal.pack(start))
+    within = legal.within_valence(everything[0])
+    assert 0 < int(within.sum()) < len(within)
+    assert torch.equal(some[0].edges, everything[0].edges[within])
+    assert torch.equal(some[1], everything[1][within])
+    assert legal.within_valence(legal.pack(["C#N", "FC(F)(F)F", "O=C=O"])).all()

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 FENCE = re.compile(
     r"^(?P<ticks>```+)(?P<language>[\w-]*)[^\n`]*\n(?P<code>.*?)^(?P=ticks)[ \t]*$", re.MULTILINE | re.DOTALL
 )
-SKIP = re.compile(r"<!--\s*test:\s*skip:\s*(?P<reason>.*?)\s*-->\s*\Z", re.DOTALL)
+SKIP = re.compile(r"<!--\s*test:\s*skip:\s*(?P<reason>(?:(?!-->).)*?)\s*-->\s*\Z", re.DOTALL)
 SEPARATORS = {"|", "||", "&&", ";", "&", "(", ")", ">", ">>", "<"}
 
 
