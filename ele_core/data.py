@@ -117,7 +117,7 @@ def steps_per_epoch(count: int, size: int) -> int:
 
 
 def distinct(keys: Tensor) -> Tensor:
-    """The first row of each distinct key (N, 2), in the order of the rows."""
+    """The first row of each distinct key (N, k), in the order of the rows."""
     _, group = torch.unique(keys, dim=0, return_inverse=True)
     first = torch.full((int(group.max()) + 1 if len(group) else 0,), len(group), dtype=torch.long)
     first.scatter_reduce_(0, group, torch.arange(len(group)), reduce="amin")

@@ -25,7 +25,8 @@ class EleError(Exception):
     @property
     def reason(self) -> str:
         """What happened and what to do next, for a list that says where itself."""
-        return f"{self.what} {self.fix}" if self.fix else self.what
+        gap = "" if self.what.endswith("\n") else " "
+        return f"{self.what}{gap}{self.fix}" if self.fix else self.what
 
 
 class ConfigError(EleError):

@@ -237,7 +237,23 @@ class Encoder(Component, nn.Module, ABC):
         """A point of B structures → (B, dim), not normalised."""
 
 
-class Surrogate(Component, ABC):
+class Learner(Component, ABC):
+    """A component that learns: what it has learned can be saved, restored and moved."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """Everything `fit` learned, as named tensors."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `state`."""
+
+    def to(self, device: torch.device) -> Self:
+        """Move what was learned to `device`."""
+        return self
+
+
+class Surrogate(Learner):
     """A loss on outputs, as an embedding: small where two structures are alike. Built as `Surrogate(config, space)`.
 
     The energy of a structure y for a query q is `‖embed(y) − q‖²` unless a surrogate says otherwise.
@@ -266,7 +282,7 @@ class Surrogate(Component, ABC):
     def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
         """Every query against every embedding: (B, dim), (N, dim) → (B, N)."""
         squares = queries.square().sum(1, keepdim=True) + embeddings.square().sum(1)
-        return torch.addmm(squares, queries, embeddings.T, alpha=-2)
+        return torch.addmm(squares, queries, embeddings.T, alpha=-2).clamp_(min=0)
 
     def energy(self, queries: Tensor, batch: Any) -> Tensor:
         """The energy of structure i for query i: (B,)."""
@@ -276,21 +292,12 @@ class Surrogate(Component, ABC):
         """The energy at relaxed points, differentiable in the point: (B,). Only where `differentiable`."""
         raise NotImplementedError(f"{type(self).__name__} is not differentiable")
 
-    @abstractmethod
-    def state(self) -> dict[str, Tensor]:
-        """Everything `fit` learned, as named tensors."""
-
-    @abstractmethod
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """The inverse of `state`."""
-
-    def to(self, device: torch.device) -> Self:
-        """Move what was learned to `device`."""
-        return self
-
 
 class InputSpace(Component, ABC, Generic[X]):
     """How inputs are read and become tensors. Built as `InputSpace(config)`, then `fit` on the training inputs."""
+
+    Batch: ClassVar[type[Tensors]]
+    """The dataclass of this input's batches: what a backbone accepts."""
 
     @abstractmethod
     def parse(self, text: str) -> X:
@@ -343,7 +350,7 @@ class Backbone(Component, nn.Module, ABC):
         """A batch of B inputs → (B, dim), not normalised."""
 
 
-class Regressor(Component, ABC):
+class Regressor(Learner):
     """From inputs to queries in a surrogate's embedding. Built as `Regressor(config, inputs, surrogate)`."""
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
@@ -358,18 +365,6 @@ class Regressor(Component, ABC):
     @abstractmethod
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → queries (B, q), without gradient, in chunks that bound the memory."""
-
-    @abstractmethod
-    def state(self) -> dict[str, Tensor]:
-        """Everything `fit` learned, as named tensors."""
-
-    @abstractmethod
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """The inverse of `state`."""
-
-    def to(self, device: torch.device) -> Self:
-        """Move what was learned to `device`."""
-        return self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -429,8 +424,10 @@ class Decoding:
 class Decoder(Component, ABC):
     """Finds the structures of least energy for queries. Built as `Decoder(config)`. Never changes a weight."""
 
-    needs_gradient: ClassVar[bool] = False
-    """Whether it needs a surrogate that is `differentiable`."""
+    @property
+    def needs_gradient(self) -> bool:
+        """Whether it needs a surrogate that is `differentiable`."""
+        return False
 
     @abstractmethod
     def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:

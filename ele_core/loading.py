@@ -15,10 +15,10 @@ from ele_core.data import DataSet, Rejected, accept, distinct, member, split
 from ele_core.errors import ConfigError, DataError
 from ele_core.interfaces import InputSpace, OutputSpace, Task
 from ele_core.plugins import registry
-from ele_core.tables import FIRST, LAST, read_columns
+from ele_core.tables import FIRST, LAST, Unreadable, read_columns
 from ele_core.tensors import Tensors
 
-SHOWN = 20
+SHOWN = 100
 """Rejected rows that an error message lists; the rest are counted."""
 
 
@@ -154,8 +154,12 @@ def pack_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[
 
 def parsed(parse: Callable[[str], Any], texts: Sequence[str], row: int, rejected: list[Rejected]) -> Any | None:
     """One parsed cell, or None with the reason added to `rejected`."""
+    cell = texts[row]
+    if isinstance(cell, Unreadable):
+        rejected.append(Rejected(row, cell, cell.reason))
+        return None
     try:
-        return parse(texts[row])
+        return parse(cell)
     except DataError as error:
         rejected.append(Rejected(row, texts[row], error.reason))
         return None

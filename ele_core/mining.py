@@ -44,5 +44,5 @@ def near_groups(embeddings: Tensor, size: int, generator: Generator) -> Tensor:
         pair = torch.randint(cells.shape[1], (len(cells), 2), generator=generator)
         ends = embeddings[cells.gather(1, pair)]
         along = torch.bmm(embeddings[cells], (ends[:, 0] - ends[:, 1]).unsqueeze(2)).squeeze(2)
-        cells = cells.gather(1, along.argsort(dim=1)).view(2 * len(cells), -1)
+        cells = cells.gather(1, along.argsort(dim=1, stable=True)).view(2 * len(cells), -1)
     return cells

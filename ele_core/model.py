@@ -82,10 +82,11 @@ class Model:
         return engine.decode(queries, Problem(self.space, self.surrogate, chosen), top_k=top_k, context=context)
 
     def embed_candidates(self, batch: Any, owner: Tensor | None = None) -> Candidates:
-        """Packed structures with their embeddings; without owners, each structure once."""
-        if owner is None:
-            batch = batch[distinct(self.space.keys(batch))]
-        return Candidates(batch, self.surrogate.embed(batch), owner)
+        """Packed structures with their embeddings, each structure once, or once for each owner."""
+        keys = self.space.keys(batch)
+        rows = distinct(keys if owner is None else torch.cat([owner.unsqueeze(1), keys], dim=1))
+        batch = batch[rows]
+        return Candidates(batch, self.surrogate.embed(batch), None if owner is None else owner[rows])
 
     def candidates_from(self, objects: Sequence[Any], context: Context) -> Candidates:
         """Candidates from the user's objects: one set for all inputs, or a list of objects for each input."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ele_core.context import Context
-from ele_core.data import Rejected, accept
+from ele_core.data import Rejected, accept, pack_all
 from ele_core.interfaces import Decoding
 from ele_core.loading import parsed, refuse
 from ele_core.model import Model
@@ -55,7 +55,7 @@ def decode(model: Model, packed: Tensors, candidates: Sequence[str] | None, top_
         rejected: list[Rejected] = []
         objects = [parsed(model.space.parse, candidates, row, rejected) for row in range(len(candidates))]
         refuse(rejected, "candidates")
-        chosen = model.candidates_from(objects, context)
+        chosen = model.embed_candidates(pack_all(model.space, objects, context))
     return model.decode(model.regressor.predict(packed), top_k=top_k, candidates=chosen, context=context)
 
 

@@ -35,7 +35,8 @@ SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
 class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Predicts structures from inputs by a loss learned on the structures themselves.
 
-    Each argument names a component, or is a mapping of its name and options, as in the configuration file::
+    `output` to `decoder` name a component each, or are mappings of its name and options, as in a configuration file;
+    decoders see a `share` of the training outputs as candidates::
 
         StructuredPredictor("sequence", regressor={"name": "neural", "training": {"epochs": 5}})
 
@@ -44,12 +45,13 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def __init__(
         self,
-        output: Section = "sequence",
+        output: Section,
         *,
         input: Section = "text",  # noqa: A002  # the name of the section in every configuration
         surrogate: Section = "contrastive",
         regressor: Section = "neural",
         decoder: Section = "candidates",
+        share: float = 1.0,
         seed: int = 0,
         device: str = "auto",
         verbose: bool = False,
@@ -59,6 +61,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         self.surrogate = surrogate
         self.regressor = regressor
         self.decoder = decoder
+        self.share = share
         self.seed = seed
         self.device = device
         self.verbose = verbose
@@ -68,7 +71,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         """The configuration that suits a task, for data of your own; `changes` replace whole arguments."""
         task: type[Task] = registry().get("task", name)
         defaults = configuration.task_sections(task, registry(), own_data=True)
-        known = {key: value for key, value in defaults.items() if key in cls().get_params()}
+        known = {key: value for key, value in defaults.items() if key in cls._get_param_names()}
         return cls(**{**known, **changes})
 
     # -- scikit-learn ---------------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     ) -> Self:
         """Learn from inputs `X` and objects `y`.
 
-        `validation` is a share or a number of the pairs to hold out for early stopping, or pairs of their own;
+        `validation` is a share or a number of the pairs to hold out for early stopping, or pairs `(X, y)` of their own;
         `extra_outputs` are objects without inputs, for pre-training the loss.
         """
         context = self._context()
@@ -115,7 +118,9 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         model, context = self._fitted(), self._context()
         check_list(X, "predict")
         chosen = None if candidates is None else model.candidates_from(candidates, context)
-        decoding = model.decode(model.queries(X), as_choice(decoder), top_k=top_k, candidates=chosen, context=context)
+        decoding = model.decode(
+            model.queries(X), as_choice(decoder or self.decoder), top_k=top_k, candidates=chosen, context=context
+        )
         return Predictions(model.space, X, decoding)
 
     def evaluate(
@@ -125,7 +130,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         model, context = self._fitted(), self._context()
         check_pairs(X, y, "evaluate")
         outputs = pack_all(model.space, y, context)
-        return evaluate(model, X, outputs, decoder=as_choice(decoder), oracle=oracle, context=context)
+        return evaluate(model, X, outputs, decoder=as_choice(decoder or self.decoder), oracle=oracle, context=context)
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """The primary metric, negated where less is better: greater is always better."""
@@ -145,7 +150,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         folder = Path(folder)
         model = load_model(folder / "model" if (folder / "model").is_dir() else folder, pick_device(device))
         sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in SECTIONS}
-        predictor = cls(**sections, seed=model.config.seed, device=device)
+        predictor = cls(**sections, share=model.config.candidates.share, seed=model.config.seed, device=device)
         predictor.model_ = model
         return predictor
 
@@ -162,7 +167,8 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return Context(self.seed, pick_device(self.device), monitor)
 
     def _config(self) -> RunConfig:
-        return configuration.load({name: getattr(self, name) for name in (*SECTIONS, "seed", "device")})
+        sections = {name: getattr(self, name) for name in (*SECTIONS, "seed", "device")}
+        return configuration.load({**sections, "candidates": {"share": self.share}})
 
     def _prepare(
         self,
@@ -172,13 +178,13 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         validation: float | tuple[Sequence[Any], Sequence[Any]],
         context: Context,
     ) -> Prepared:
-        held_out = validation if isinstance(validation, tuple) else ((), ())
+        held_out = ((), ()) if isinstance(validation, float | int) else validation
         check_pairs(inputs, outputs, "fit")
         check_pairs(*held_out, "validation")
         if len(inputs) == 0:
             raise DataError("there are no pairs.", where="fit", fix="Give at least a few.")
         all_inputs, all_outputs = [*inputs, *held_out[0]], [*outputs, *held_out[1]]
-        if isinstance(validation, tuple):
+        if not isinstance(validation, float | int):
             train_rows, validation_rows = torch.arange(len(inputs)), torch.arange(len(inputs), len(all_inputs))
         else:
             train_rows, validation_rows, _ = split(len(inputs), max(validation, 1 / len(inputs)), 0, self.seed)
@@ -230,9 +236,9 @@ class Predictions(Sequence[Prediction]):
     def __iter__(self) -> Iterator[Prediction]:
         objects = self.space.unpack(self.decoding.structures)
         k = self.decoding.top_k
-        for row, energies in enumerate(self.decoding.energies.tolist()):
+        for row, (value, energies) in enumerate(zip(self.inputs, self.decoding.energies.tolist(), strict=True)):
             finite = [energy for energy in energies if energy < float("inf")]
-            yield Prediction(self.inputs[row], objects[row * k : row * k + len(finite)], finite)
+            yield Prediction(value, objects[row * k : row * k + len(finite)], finite)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]

@@ -30,7 +30,7 @@ from ele_core.plugins import registry
 from ele_core.storage import load_model, save_model
 from ele_core.trainer import assemble, fit
 
-DECODING = ("decoder", "candidates")
+DECODING = ("decoder", "candidates", "device")
 """The sections of a configuration that matter after training."""
 
 
@@ -78,7 +78,7 @@ class Run:
         if changed:
             what = f"{', '.join(changed)} cannot change after training."
             raise ConfigError(what, where="--set", fix=f"What can: {', '.join(DECODING)}.")
-        model = load_model(self.folder / "model", pick_device(self.config.device))
+        model = load_model(self.folder / "model", pick_device(config.device))
         model.config = config
         return model
 
@@ -108,14 +108,14 @@ class Run:
         monitor: Monitor,
     ) -> Evaluation:
         """Measure the model on a split of its own data and write each prediction to `predictions/`."""
-        context = Context(self.config.seed, pick_device(self.config.device), monitor)
         model = self.model(overrides)
+        context = Context(self.config.seed, pick_device(model.config.device), monitor)
         prepared = self.data(context)
         rows = getattr(prepared.data, split)[:limit]
-        inputs, outputs = prepared.packed[rows], prepared.data.outputs[rows]
+        inputs, outputs = prepared.data.inputs_at(rows), prepared.data.outputs[rows]
         result = evaluate(model, inputs, outputs, oracle=oracle, context=context)
         name = f"{split}-{model.config.decoder.name}{'-oracle' if oracle else ''}.csv"
-        table = prediction_rows(model, prepared.data.inputs_at(rows), result)
+        table = prediction_rows(model, inputs, result)
         write_text(self.folder / "predictions" / name, as_csv(table))
         return result
 

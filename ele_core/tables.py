@@ -8,9 +8,11 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, Self
 
 from ele_core.errors import DataError
 
@@ -19,11 +21,24 @@ FIRST, LAST = 0, -1
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
+class Unreadable(str):
+    """A row that is not as its file should be: as text what stands there, and why it cannot be used."""
+
+    reason: str
+
+    @classmethod
+    def row(cls, text: str, reason: str) -> Self:
+        """What stands in the row, and the reason."""
+        self = cls(text)
+        self.reason = reason
+        return self
+
+
 def read_columns(file: str, columns: Sequence[str | int]) -> tuple[list[list[str]], str]:
     """The named columns of a file, a list of texts each, and the SHA-256 of its contents.
 
     A column is named, or given by its place (`FIRST`, `LAST`). `-` reads standard input, as plain lines, and a `.gz`
-    is read as what it holds.
+    is read as what it holds. Where a row is not as it should be, each of its cells is `Unreadable`.
     """
     raw = read_bytes(file)
     try:
@@ -47,8 +62,8 @@ def read_bytes(file: str) -> bytes:
     try:
         raw = Path(file).read_bytes()
         return gzip.decompress(raw) if file.endswith(".gz") else raw
-    except OSError as error:
-        reason = error.strerror or "not a gzip file"
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "not a whole gzip file"
         raise DataError(f"cannot be read: {reason}.", where=file, fix="Check the path.") from None
 
 
@@ -59,12 +74,15 @@ def read_separated(text: str, file: str, separator: str, columns: Sequence[str |
     if not header:
         raise DataError("the file is empty.", where=file, fix="The first line names the columns.")
     places = find_columns(columns, header, file)
-    rows = [row for row in reader if row]
-    for number, row in enumerate(rows, start=2):
+    table: list[list[str]] = [[] for _ in columns]
+    for row in filter(None, reader):
+        bad = None
         if len(row) != len(header):
-            what = f"{len(row)} cells where the header has {len(header)}."
-            raise DataError(what, where=f"{file}, row {number}", fix="Quote cells that hold the separator.")
-    return [[row[place] for row in rows] for place in places]
+            reason = f"{len(row)} cells where the header has {len(header)}; quote cells that hold the separator."
+            bad = Unreadable.row(separator.join(row), reason)
+        for column, place in zip(table, places, strict=True):
+            column.append(row[place] if bad is None else bad)
+    return table
 
 
 def find_columns(columns: Sequence[str | int], header: Sequence[str], file: str) -> list[int]:
@@ -84,21 +102,36 @@ def find_column(name: str, header: Sequence[str], file: str) -> int:
 
 
 def read_jsonl(text: str, file: str, columns: Sequence[str | int]) -> list[list[str]]:
-    """Fields of one JSON object a line; a value that is not a string is kept as its JSON text."""
+    """Fields of one JSON object a line, of the same names on every line; a value that is no string is kept as JSON."""
     table: list[list[str]] = [[] for _ in columns]
-    for number, line in numbered_lines(text):
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"not JSON: {error.msg}.", where=f"{file}, line {number}") from None
-        if not isinstance(record, dict) or not record:
-            raise DataError("not a JSON object.", where=f"{file}, line {number}", fix='Write {"input": …}.')
-        header = list(record)
-        places = find_columns(columns, header, f"{file}, line {number}")
-        for column, place in zip(table, places, strict=True):
-            value = record[header[place]]
-            column.append(value if isinstance(value, str) else json.dumps(value))
+    names: list[str] | None = None
+    for line in filter(str.strip, lines_of(text)):
+        record = json_record(line)
+        if names is None and not isinstance(record, Unreadable):
+            header = list(record)
+            names = [header[place] for place in find_columns(columns, header, file)]
+        for column, name in zip(table, names or [""] * len(columns), strict=True):
+            column.append(record if isinstance(record, Unreadable) else json_cell(record, name, line))
     return table
+
+
+def json_record(line: str) -> dict[str, Any] | Unreadable:
+    """The JSON object on a line."""
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        return Unreadable.row(line, f"not JSON: {getattr(error, 'msg', error)}.")
+    return (
+        record if isinstance(record, dict) and record else Unreadable.row(line, 'not a JSON object, as {"input": …}.')
+    )
+
+
+def json_cell(record: dict[str, Any], name: str, line: str) -> str:
+    """One field as text."""
+    if name not in record:
+        return Unreadable.row(line, f"no field is called '{name}'.")
+    value = record[name]
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def read_lines(text: str, file: str, columns: Sequence[str | int]) -> list[list[str]]:
@@ -107,10 +140,10 @@ def read_lines(text: str, file: str, columns: Sequence[str | int]) -> list[list[
         fix = "Drop the column's name, or use .csv or .jsonl."
         raise DataError("plain lines have no named columns.", where=file, fix=fix)
     smiles = ".smi" in Path(file).suffixes
-    lines = [(line.split() or [""])[0] if smiles else line for line in text.splitlines()]
+    lines = [(line.split() or [""])[0] if smiles else line for line in lines_of(text)]
     return [lines for _ in columns]
 
 
-def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers from 1."""
-    return ((number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip())
+def lines_of(text: str) -> list[str]:
+    """The lines, ended by a line feed alone or after a carriage return; no other character ends one."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []

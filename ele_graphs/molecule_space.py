@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ele_core.errors import InvalidOutput
 from ele_core.interfaces import Drawing, Metric
-from ele_graphs.graph_space import MAX_LABELS, GraphSpace
+from ele_graphs.graph_space import MAX_LABELS, MAX_NODES, GraphSpace
 from ele_graphs.graphs import Graphs, from_lists, to_lists
 from ele_graphs.molecule import Molecule
 from ele_graphs.space import read_json, write_json
@@ -42,7 +42,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """Symbols of the elements an atom can be of."""
         bonds: tuple[Bond, ...] = Field(default=BONDS, min_length=1)
         """The bonds there can be."""
-        max_atoms: int = Field(default=9, ge=1)
+        max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
         """The most heavy atoms."""
         legal_moves: bool = False
         """Search visits only structures in which no atom has more bonds than its element allows without charge."""
@@ -135,11 +135,14 @@ class MoleculeSpace(GraphSpace[Molecule]):
         self, batch: Graphs, gradient: Graphs | None = None, limit: int | None = None
     ) -> tuple[Graphs, Tensor]:
         """Molecules one edit away, those with an atom of too many bonds left out where `legal_moves` says so."""
-        moved, owner = super().neighbours(batch, gradient, limit)
         if not self.config.legal_moves:
-            return moved, owner
+            return super().neighbours(batch, gradient, limit)
+        moved, owner = super().neighbours(batch, gradient)
         legal = self.within_valence(moved).nonzero().flatten()
-        return moved[legal], owner[legal]
+        counts = torch.bincount(owner[legal], minlength=len(batch))
+        rank = torch.arange(len(legal), device=owner.device) - (counts.cumsum(0) - counts)[owner[legal]]
+        kept = legal if limit is None else legal[rank < limit]
+        return moved[kept], owner[kept]
 
     def within_valence(self, batch: Graphs) -> Tensor:
         """(B,) true where no atom's bonds add up to more than the valence of its neutral element."""

@@ -182,6 +182,8 @@ def _check_size(canonical: str, molecule: Chem.Mol, limits: Limits) -> None:
 
 
 def _check_elements(atoms: Atoms, limits: Limits) -> None:
+    if "*" in atoms:
+        raise Unreadable("holds a dummy atom (*)")
     if limits.elements is None:
         return
     for symbol in atoms:

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 from ele_core.errors import InvalidOutput
 from ele_core.interfaces import Drawing
 from ele_graphs.drawing import draw_graph
-from ele_graphs.graph_space import MAX_LABELS, GraphSpace, Label
+from ele_graphs.graph_space import MAX_LABELS, MAX_NODES, GraphSpace, Label
 from ele_graphs.graphs import Graphs, from_lists, to_lists
 
 Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=MAX_LABELS)]
@@ -32,7 +32,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         """The labels a node can have."""
         edge_labels: Labels = ("edge",)
         """The labels an edge can have; "no edge" is not one of them."""
-        max_nodes: int = Field(default=9, ge=1)
+        max_nodes: int = Field(default=9, ge=1, le=MAX_NODES)
         """The most nodes a graph can have; smaller graphs are padded with virtual nodes."""
 
         @field_validator("node_labels", "edge_labels")
@@ -169,6 +169,7 @@ def read_json(text: str) -> tuple[list[Label | None], list[tuple[int, int, Label
     try:
         graph = json.loads(text)
         labels, edges = list(graph["nodes"]), [(int(i), int(j), label) for i, j, label in graph["edges"]]
+        hash((*labels, *edges))  # a label is a word or a number, not a list
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidOutput(f"not a graph as {{'nodes': […], 'edges': [[i, j, label], …]}}: {text[:60]!r}") from error
     for i, j, _ in edges:

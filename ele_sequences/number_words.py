@@ -32,8 +32,8 @@ class NumberWords(Task):
         """Pairs for early stopping (a share if below 1)."""
         test: float = Field(1000, gt=0)
         """Pairs for the final measure (a share if below 1)."""
-        seed: int = 0
-        """Which numbers are drawn, and how they are split."""
+        seed: int | None = None
+        """Which numbers are drawn, and how they are split; none: the seed of the run."""
 
     config: Config
 
@@ -59,16 +59,17 @@ class NumberWords(Task):
 
     def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
         """Draw the numbers, spell them, pack their digits."""
-        numbers = draw(self.config.size, self.config.seed)
+        seed = context.seed if self.config.seed is None else self.config.seed
+        numbers = draw(self.config.size, seed)
         words, digits = [spell(number) for number in numbers], [str(number) for number in numbers]
-        train, validation, test = split(len(numbers), self.config.validation, self.config.test, self.config.seed)
+        train, validation, test = split(len(numbers), self.config.validation, self.config.test, seed)
         return DataSet(
             inputs=words,
             outputs=pack_all(space, digits, context),
             train=train,
             validation=validation,
             test=test,
-            source=f"number-words (generated, seed {self.config.seed})",
+            source=f"number-words (generated, seed {seed})",
             fingerprint=hashlib.sha256("\n".join(words).encode()).hexdigest(),
         )
 

@@ -27,8 +27,6 @@ class GradientDecoder(Decoder):
     step, and grows by a tenth where it fell.
     """
 
-    needs_gradient = True
-
     class Config(ComponentConfig):
         """Where to start and how to descend."""
 
@@ -36,18 +34,22 @@ class GradientDecoder(Decoder):
         """From the best candidates, or from random ones."""
         starts: int = Field(16, ge=1)
         """How many candidates to start from, for each input."""
-        steps: int = Field(40, ge=1)
+        steps: int = Field(30, ge=1)
         """Steps of descent."""
         step_size: float = Field(1.0, gt=0)
         """How far the first step moves the entry of the largest gradient."""
         momentum: float = Field(0.9, ge=0, lt=1)
         """Share of the last direction that is added to the next."""
         tolerance: float = Field(1e-6, ge=0)
-        """An input is finished when its structure's energy is at most this."""
+        """A descent is finished when its structure's energy is at most this."""
         trace: int | None = Field(None, ge=1)
         """Record the structure and the energy of the first start every so many steps; none: record nothing."""
 
     config: Config
+
+    @property
+    def needs_gradient(self) -> bool:
+        return True
 
     def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
         """Descend from several candidates of each query and return the best structures met."""
@@ -151,7 +153,9 @@ class Descent:
         return energy.detach(), dict(zip(leaves, gradients, strict=True))
 
     def _look(self, active: Tensor, structures: Any) -> None:
-        """Score the structures the points stand for, and keep those that are better than any before."""
+        """Score the structures the points now stand for, and keep those that are better than any before."""
+        changed = differ(structures, self.current[active])
+        active, structures = active[changed], structures[changed]
         energy = self.problem.surrogate.energy(self.queries[active], structures)
         overwrite(self.current, active, structures)
         self.current_energy[active] = energy
@@ -201,13 +205,20 @@ def random_rows(candidates: Candidates, count: int, starts: int, generator: Gene
         return (chance * len(candidates)).long()
     owner = candidates.owner.cpu()
     own = torch.bincount(owner, minlength=count)
-    return owner.argsort(stable=True)[((own.cumsum(0) - own)[:, None] + chance * own[:, None]).long()]
+    within = torch.minimum((chance * own[:, None]).long(), own[:, None] - 1)
+    return owner.argsort(stable=True)[(own.cumsum(0) - own)[:, None] + within]
 
 
 def overwrite(batch: Any, rows: Tensor, values: Any) -> None:
     """Put `values` into `rows` of a batch whose tensors are its own."""
     for name, tensor in batch.named_tensors():
         tensor[rows] = getattr(values, name).to(tensor.dtype)
+
+
+def differ(left: Any, right: Any) -> Tensor:
+    """(B,) true where two batches do not hold the same labels."""
+    fields = ((tensor, getattr(right, name)) for name, tensor in left.named_tensors())
+    return torch.stack([(one != other).flatten(start_dim=1).any(dim=1) for one, other in fields]).any(dim=0)
 
 
 def repeated(keys: Tensor) -> Tensor:

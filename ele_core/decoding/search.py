@@ -18,7 +18,9 @@ from ele_core.hashing import mix
 from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
 
 CHUNK = 256
-"""Inputs searched at once: bounds the memory."""
+"""Inputs searched at once."""
+SLICE = 256
+"""Structures whose neighbours are held at once: bounds the memory."""
 
 
 class SearchDecoder(Decoder):
@@ -44,6 +46,11 @@ class SearchDecoder(Decoder):
         """Record the best structure and its energy after every round."""
 
     config: Config
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Only to start from pgd; moves are ranked by a gradient where there is one."""
+        return self.config.pgd is not None
 
     def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
         """Search from the best candidates of each query."""
@@ -116,20 +123,23 @@ class Search:
 
     def run(self, top_k: int) -> Decoding:
         """Rounds of expansion until every beam is expanded; then the `top_k` best of each input."""
-        leaders = [self._leaders()]
+        leaders = [self._leaders()] if self.config.trace else []
         for _ in range(self.config.rounds):
             beam = (~self.pool.expanded & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
             if len(beam):
-                found = self._expand(self.pool.at(beam))
-                pool = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
-                self.pool = pool.with_more(found).best(self.width)
+                parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
+                self.pool = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
+                for found in parts:
+                    self.pool = self.pool.with_more(found)
+                self.pool = self.pool.best(self.width)
             elif not self.config.trace:
                 break
-            leaders.append(self._leaders())
+            if self.config.trace:
+                leaders.append(self._leaders())
         return self._answer(top_k, self._trace(leaders))
 
     def _expand(self, beam: Pool) -> Pool:
-        """The neighbours of the beam that no input has seen before, scored."""
+        """The best neighbours of the beam that no input has seen before, scored."""
         moved, row = self.problem.space.neighbours(beam.structures, self._gradient(beam), self.config.moves)
         owner = beam.owner[row]
         identity = self._identities(moved, owner)
@@ -141,7 +151,7 @@ class Search:
         moved, owner = moved[fresh], owner[fresh]
         self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
         energy = self.problem.surrogate.energy(self.queries[owner], moved)
-        return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool))
+        return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool)).best(self.width)
 
     def _gradient(self, beam: Pool) -> Any | None:
         """The gradient of the energy at the structures of the beam, where moves are to be ranked by it."""

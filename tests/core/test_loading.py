@@ -110,8 +110,8 @@ def test_rows_are_counted_in_the_file_also_when_rows_before_them_were_left_out(t
 
 
 def test_only_so_many_bad_rows_are_shown_and_the_rest_counted(tmp_path):
-    with pytest.raises(DataError, match=r"30 rows cannot be used(?s:.)*row 20:(?s:.)*… and 10 more"):
-        load(write(tmp_path, "pairs.csv", [*[("", "a")] * 30, *PAIRS]))
+    with pytest.raises(DataError, match=r"130 rows cannot be used(?s:.)*row 100:(?s:.)*… and 30 more"):
+        load(write(tmp_path, "pairs.csv", [*[("", "a")] * 130, *PAIRS]))
 
 
 def test_a_file_without_a_usable_row_is_refused_even_when_rows_may_be_skipped(tmp_path):

@@ -118,7 +118,7 @@ def test_screened_moves_cost_less_and_still_help(problem, queries, monkeypatch):
 def test_it_needs_no_gradient(problem, queries, monkeypatch):
     monkeypatch.setattr(type(problem.surrogate), "differentiable", False)
     monkeypatch.setattr(type(problem.surrogate), "energy_at", None)
-    assert not SearchDecoder.needs_gradient
+    assert not SearchDecoder().needs_gradient
     assert decode(queries, problem, moves=10).energies.isfinite().all()
 
 

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from ele_core.errors import DataError
-from ele_core.tables import FIRST, LAST, read_columns
+from ele_core.tables import FIRST, LAST, Unreadable, read_columns
 
 
 def write(folder, name, text):
@@ -52,12 +52,10 @@ def test_the_fingerprint_follows_the_contents(tmp_path):
         ("none.csv", None, [FIRST], "cannot be read: No such file"),
         ("empty.csv", "", [FIRST], "the file is empty"),
         ("typo.csv", "smiles,y\nC,1\n", ["smile"], "did you mean 'smiles'"),
-        ("short.csv", "x,y\na\n", ["x"], "row 2: 1 cells where the header has 2"),
         ("bytes.csv", b"x\n\xff\xfe\n", [FIRST], "not UTF-8"),
-        ("bad.jsonl", '{"x": 1}\n{"x":\n', ["x"], "line 2: not JSON"),
-        ("list.jsonl", "[1]\n", ["x"], "not a JSON object"),
         ("lines.txt", "a\n", ["x"], "no named columns"),
-        ("fake.csv.gz", b"not gzip", [FIRST], "not a gzip file"),
+        ("cut.csv.gz", gzip.compress(b"x\n1\n" * 99)[:-9], [FIRST], "not a whole gzip file"),
+        ("fake.csv.gz", b"not gzip", [FIRST], "not a whole gzip file"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path, name, text, columns, message):
@@ -65,3 +63,29 @@ def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path, name, text, colum
     with pytest.raises(DataError, match=message) as caught:
         read_columns(file, columns)
     assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "bad", "reason"),
+    [
+        ("short.csv", "x,y\na,1\nb\nc,3\n", "b", "1 cells where the header has 2"),
+        ("bad.jsonl", '{"x": "a"}\n{"x":\n{"x": "c"}\n', '{"x":', "not JSON"),
+        ("list.jsonl", '{"x": "a"}\n[1]\n{"x": "c"}\n', "[1]", "not a JSON object"),
+        ("field.jsonl", '{"x": "a"}\n{"y": "b"}\n{"x": "c"}\n', '{"y": "b"}', "no field is called 'x'"),
+    ],
+)
+def test_a_row_that_is_not_as_it_should_be_keeps_its_place_and_has_a_reason(tmp_path, name, text, bad, reason):
+    (column,), _ = read_columns(write(tmp_path, name, text), ["x"])
+    assert column == ["a", bad, "c"]
+    assert isinstance(column[1], Unreadable)
+    assert reason in column[1].reason
+
+
+def test_json_fields_are_taken_by_name_whatever_their_order(tmp_path):
+    file = write(tmp_path, "pairs.jsonl", '{"x": "a", "y": "1"}\n{"y": "2", "x": "b"}\n')
+    assert read_columns(file, [FIRST, LAST])[0] == [["a", "b"], ["1", "2"]]
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    file = write(tmp_path, "all.txt", "one\u2028two\r\nthree\x0cfour\n")
+    assert read_columns(file, [FIRST])[0] == [["one\u2028two", "three\x0cfour"]]

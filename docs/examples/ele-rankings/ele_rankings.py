@@ -103,8 +103,6 @@ class SortByValue(Task):
 
         size: int = Field(3000, ge=100)
         """Pairs in all."""
-        seed: int = 0
-        """Which numbers are drawn."""
 
     config: Config
 
@@ -120,15 +118,15 @@ class SortByValue(Task):
         }
 
     def load(self, space: RankingSpace, context: Context) -> DataSet:
-        values = torch.rand(self.config.size, 5, generator=torch.Generator().manual_seed(self.config.seed))
-        train, validation, test = split(len(values), 0.1, 0.1, self.config.seed)
+        values = torch.rand(self.config.size, 5, generator=torch.Generator().manual_seed(context.seed))
+        train, validation, test = split(len(values), 0.1, 0.1, context.seed)
         return DataSet(
             inputs=values.tolist(),
             outputs=Rankings(values.argsort(dim=1, descending=True).to(torch.int8)),
             train=train,
             validation=validation,
             test=test,
-            source=f"sort-by-value (generated, seed {self.config.seed})",
+            source=f"sort-by-value (generated, seed {context.seed})",
             fingerprint=hashlib.sha256(values.numpy().tobytes()).hexdigest(),
         )
 
