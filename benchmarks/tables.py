@@ -99,6 +99,33 @@ def ruler() -> str:
     return table(["GED with edges", "GED without edges", "test molecules", "date"], rows)
 
 
+def speed() -> str:
+    """Ratios against named peers."""
+    projection = json.loads((RESULTS / "projection.json").read_text("utf-8"))
+    ged = json.loads((RESULTS / "ged.json").read_text("utf-8"))
+    rows = [
+        [
+            f"projection of {row['rows']:,} rows of {row['size']} on the simplex",
+            "`torch.sort`, as in Duchi et al.",
+            f"{row['textbook_ms']:.1f} ms / {row['ours_ms']:.1f} ms",
+            f"{row['ratio']:.1f} ×",
+            projection["date"][:10],
+        ]
+        for row in projection["results"]
+    ]
+    few = ged["ours_on_the_same_pairs"]
+    rows.append(
+        [
+            f"edit distance of {ged['networkx']['pairs']} random QM9 pairs, equal values",
+            "networkx",
+            f"{ged['networkx']['seconds']:.1f} s / {1000 * few['seconds']:.1f} ms",
+            f"{ged['ratio']:,.0f} ×",
+            ged["date"][:10],
+        ]
+    )
+    return table(["what", "peer", "time of the peer / ours", "ratio", "date"], rows)
+
+
 def records(task: str) -> list[dict[str, Any]]:
     """The evaluations of a task: real queries first, then oracles; the weakest decoder first."""
     found = [json.loads(file.read_text("utf-8")) for file in sorted((RESULTS / task).glob("*.json"))]
@@ -129,6 +156,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "number-words": number_words,
     "commands": commands,
     "ruler": ruler,
+    "speed": speed,
 }
 
 if __name__ == "__main__":

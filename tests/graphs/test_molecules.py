@@ -25,7 +25,7 @@ REFUSED = {
     "CC.CC": "2 fragments, one expected",
     "CCCl": "element Cl is not one of C N O F",
     "[Na]C": "element Na",
-    "*C": "element \\*",
+    "*C": "dummy atom",
     "C$C": "bond quadruple is not one of single double triple",
     "C": "1 atom only",
 }
