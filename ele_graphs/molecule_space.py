@@ -44,7 +44,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """The bonds there can be."""
         max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
         """The most heavy atoms."""
-        legal_moves: bool = False
+        legal_moves: bool = True
         """Search visits only structures in which no atom has more bonds than its element allows without charge."""
 
         @field_validator("elements")

@@ -36,6 +36,8 @@ class SearchDecoder(Decoder):
         """Structures of an input that are expanded in a round: the beam. The search starts from as many candidates."""
         rounds: int = Field(12, ge=1)
         """Rounds at most; an input stops earlier when its beam is fully expanded."""
+        patience: int = Field(1, ge=1)
+        """Rounds without a better structure after which an input stops."""
         moves: int | None = Field(None, ge=1)
         """Score only so many neighbours of a structure, the first by the gradient of the loss; none: all of them."""
         budget: int | None = Field(None, ge=1)
@@ -120,18 +122,23 @@ class Search:
         self.pool = found.at(found.energy.isfinite().nonzero().flatten())
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
         self.scored = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
+        self.stale = torch.zeros_like(self.scored)
+        self.least = torch.full((len(queries),), math.inf, dtype=queries.dtype, device=queries.device)
+        self._count_stale()
 
     def run(self, top_k: int) -> Decoding:
         """Rounds of expansion until every beam is expanded; then the `top_k` best of each input."""
         leaders = [self._leaders()] if self.config.trace else []
         for _ in range(self.config.rounds):
-            beam = (~self.pool.expanded & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
+            waiting = ~self.pool.expanded & (self.stale < self.config.patience)[self.pool.owner]
+            beam = (waiting & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
             if len(beam):
                 parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
                 self.pool = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
                 for found in parts:
                     self.pool = self.pool.with_more(found)
                 self.pool = self.pool.best(self.width)
+                self._count_stale()
             elif not self.config.trace:
                 break
             if self.config.trace:
@@ -167,6 +174,13 @@ class Search:
         """(N,) int64: equal for the same structure of the same input."""
         keys = self.problem.space.keys(structures)
         return mix(mix(keys[:, 0] + mix(owner)) ^ keys[:, 1])
+
+    def _count_stale(self) -> None:
+        """How many rounds each input has gone without a better structure."""
+        first = ranks(self.pool.owner) == 0
+        least = self.least.index_copy(0, self.pool.owner[first], self.pool.energy[first].to(self.least.dtype))
+        self.stale = torch.where(least < self.least, 0, self.stale + 1)
+        self.least = least
 
     def _leaders(self) -> tuple[Any, Tensor]:
         """The best structure of each input, and its energy."""

@@ -164,3 +164,20 @@ def test_it_can_start_from_what_descent_finds(problem, queries):
     found = decode(queries, problem, width=1, rounds=1, pgd=options)
     assert (found.energies <= descent.energies + 1e-9).all()
     assert found.energies.mean() < decode(queries, problem, width=1, rounds=1).energies.mean()
+
+
+def test_an_input_stops_after_rounds_without_a_better_structure(problem, queries, monkeypatch):
+    counts = []
+    energy = type(problem.surrogate).energy
+
+    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
+        counts.append(len(batch))
+        return energy(self, own, batch)
+
+    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+    impatient = decode(queries, problem, patience=1)
+    few = sum(counts)
+    counts.clear()
+    patient = decode(queries, problem, patience=12)
+    assert few < sum(counts)
+    assert (patient.energies <= impatient.energies + 1e-9).all()
