@@ -72,13 +72,12 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         for index, graph in enumerate(objects):
             self._check(graph, index)
             position = {node: i for i, node in enumerate(graph)}
-            node_values = graph.nodes(data=self.node_attribute)
-            edge_values = graph.edges(data=self.edge_attribute)
-            labels.append([self._code(node_codes, value, "node", node, index) for node, value in node_values])
+            nodes = self._labelled_nodes(graph)
+            labels.append([self._code(node_codes, value, "node", node, index) for node, value in nodes])
             edges.append(
                 [
                     (position[a], position[b], self._code(edge_codes, value, "edge", (a, b), index))
-                    for a, b, value in edge_values
+                    for a, b, value in self._labelled_edges(graph)
                 ]
             )
         return from_lists(labels, edges, self.max_nodes)
@@ -97,9 +96,8 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
     def format(cls, obj: nx.Graph[Any]) -> str:
         """Compact JSON, nodes in the order of iteration."""
         position = {node: i for i, node in enumerate(obj)}
-        labels = [label for _, label in obj.nodes(data=cls.node_attribute)]
-        edges = obj.edges(data=cls.edge_attribute)
-        return write_json(labels, [(position[a], position[b], label) for a, b, label in edges])
+        labels = [label for _, label in cls._labelled_nodes(obj)]
+        return write_json(labels, [(position[a], position[b], label) for a, b, label in cls._labelled_edges(obj)])
 
     def render(
         self, obj: nx.Graph[Any], against: nx.Graph[Any] | None = None
@@ -111,10 +109,18 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         return Drawing(self.format(obj), draw_graph(names, lines))
 
     @classmethod
+    def _labelled_nodes(cls, graph: nx.Graph[Any]) -> list[tuple[Any, Any]]:
+        return [(node, values.get(cls.node_attribute)) for node, values in graph.nodes(data=True)]
+
+    @classmethod
+    def _labelled_edges(cls, graph: nx.Graph[Any]) -> list[tuple[Any, Any, Any]]:
+        return [(a, b, values.get(cls.edge_attribute)) for a, b, values in graph.edges(data=True)]
+
+    @classmethod
     def infer(cls, objects: Sequence[nx.Graph[Any]], options: Mapping[str, Any]) -> Config:
         """Labels in sorted order and the largest size; what `options` say wins."""
-        nodes = {label for graph in objects for _, label in graph.nodes(data=cls.node_attribute)}
-        edges = {label for graph in objects for *_, label in graph.edges(data=cls.edge_attribute)}
+        nodes = {label for graph in objects for _, label in cls._labelled_nodes(graph)}
+        edges = {label for graph in objects for *_, label in cls._labelled_edges(graph)}
         found = {
             "node_labels": _sorted(nodes) or ("node",),
             "edge_labels": _sorted(edges) or ("edge",),
