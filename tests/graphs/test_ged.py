@@ -196,10 +196,12 @@ def test_results_do_not_depend_on_the_number_of_threads_and_progress_adds_up() -
 
 
 INTERRUPTED = """
+import signal
 import torch
 from types import SimpleNamespace
 from ele_graphs.ged import edit_distances
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background starts with it ignored
 generator = torch.Generator().manual_seed(0)
 edges = torch.randint(0, 2, (2, 1, 40, 40), generator=generator).triu(1)
 a, b = (SimpleNamespace(nodes=torch.ones(65, 40), edges=torch.cat([torch.zeros(64, 40, 40), e + e.mT])) for e in edges)
