@@ -132,6 +132,12 @@ def member(keys: Tensor, of: Tensor) -> Tensor:
     return seen[group[len(of) :]]
 
 
+def ranks(owner: Tensor) -> Tensor:
+    """The place of each entry among those of its owner, for owners that stand together in ascending order."""
+    counts = torch.bincount(owner)
+    return torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
+
+
 def accept(
     objects: Sequence[Object], function: Callable[[Sequence[Object]], Tensors]
 ) -> tuple[list[Tensors], list[int], list[tuple[int, str]]]:

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
+from ele_core.data import ranks
 from ele_core.errors import InvalidOutput
 from ele_core.interfaces import Drawing, Metric
 from ele_graphs.graph_space import MAX_LABELS, MAX_NODES, GraphSpace
@@ -139,9 +140,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
             return super().neighbours(batch, gradient, limit)
         moved, owner = super().neighbours(batch, gradient)
         legal = self.within_valence(moved).nonzero().flatten()
-        counts = torch.bincount(owner[legal], minlength=len(batch))
-        rank = torch.arange(len(legal), device=owner.device) - (counts.cumsum(0) - counts)[owner[legal]]
-        kept = legal if limit is None else legal[rank < limit]
+        kept = legal if limit is None else legal[ranks(owner[legal]) < limit]
         return moved[kept], owner[kept]
 
     def within_valence(self, batch: Graphs) -> Tensor:

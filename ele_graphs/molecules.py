@@ -23,7 +23,6 @@ BOND_TYPES = {
     "triple": Chem.BondType.TRIPLE,
     "quadruple": Chem.BondType.QUADRUPLE,
 }
-BOND_ORDERS = {name: order for order, name in enumerate(BOND_TYPES, 1)}
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
 Atoms = tuple[str, ...]

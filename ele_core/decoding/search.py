@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.context import Context
+from ele_core.data import ranks
 from ele_core.decoding.candidates import CandidatesDecoder
 from ele_core.decoding.gradient import GradientDecoder
 from ele_core.decoding.joining import joined
@@ -201,12 +202,6 @@ class Search:
         rows = torch.zeros(len(energies), dtype=torch.long, device=place.device)
         rows[place] = kept
         return Decoding(self.pool.structures[rows].to("cpu"), energies.view(-1, top_k).cpu(), trace)
-
-
-def ranks(owner: Tensor) -> Tensor:
-    """The place of each entry among those of its owner, for owners that stand together in ascending order."""
-    counts = torch.bincount(owner)
-    return torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
 
 
 def first_of_each(values: Tensor) -> Tensor:
