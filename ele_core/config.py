@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 
+LARGEST = 4 << 20
+"""Bytes of the largest configuration file that is read."""
+
+
 def _device(name: str) -> str:
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise ValueError("should be auto, cpu, cuda or cuda:N")
@@ -165,10 +169,12 @@ def _read(source: str | Path | Mapping[str, Any], registry: Registry) -> dict[st
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
+        if path.stat().st_size > LARGEST:
+            raise ConfigError(f"larger than {LARGEST:,} bytes, which no configuration is.", where=str(path))
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}.", where=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, brackets without end
         raise ConfigError(f"is not valid TOML: {error}.", where=str(path)) from error
 
 

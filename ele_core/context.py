@@ -1,4 +1,4 @@
-"""What a stage is given besides its data: seed, device and a monitor to report to."""
+"""What a stage is given besides its data: seed, device, whom to report to, what was done already, and by how many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import hashlib
 
 import torch
 
+from ele_core.distributed import Processes
 from ele_core.monitor import Monitor
+from ele_core.work import Work
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,10 +19,16 @@ class Context:
     seed: int = 0
     device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
     monitor: Monitor = dataclasses.field(default_factory=Monitor)
+    work: Work = dataclasses.field(default_factory=Work)
+    processes: Processes = dataclasses.field(default_factory=Processes)
 
     def generator(self, *name: str | int) -> torch.Generator:
         """A fresh generator for the purpose `name`, the same at every call."""
         return torch.Generator().manual_seed(self.derived_seed(*name))
+
+    def own_seed(self, *name: str | int) -> int:
+        """As `derived_seed`, different in each of several processes."""
+        return self.derived_seed(*name, *(("process", self.processes.rank) if self.processes.count > 1 else ()))
 
     def derived_seed(self, *name: str | int) -> int:
         """A 63-bit seed for the purpose `name`."""

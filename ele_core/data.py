@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -73,6 +75,15 @@ class DataSet:
         return [self.inputs[row] for row in rows.tolist()]
 
 
+def fingerprint(inputs: Iterable[str], *outputs: Tensors) -> str:
+    """The SHA-256 of pairs: inputs as texts, outputs as packed."""
+    digest = hashlib.sha256("\n".join(inputs).encode())
+    for batch in outputs:
+        for tensor in batch.as_dict().values():
+            digest.update(tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
 def split(count: int, validation: float, test: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Seeded (train, validation, test) rows: test is drawn first, then validation.
 
@@ -87,15 +98,51 @@ def split(count: int, validation: float, test: float, seed: int) -> tuple[Tensor
     return rows[held_out:], rows[sizes[0] : held_out], rows[: sizes[0]]
 
 
-def batches(count: int, size: int, context: Context, stage: str, sizes: Tensor | None = None) -> Iterator[Tensor]:
-    """Rows of one training batch after the other, without end: epoch after epoch, each a fresh permutation.
+class Batches(ABC):
+    """Rows of one training batch after the other, without end; where it stands can be kept as tensors."""
 
-    The i-th batch depends on the seed, the stage and i alone. With `sizes`, batches hold inputs of like length.
+    @abstractmethod
+    def draw(self) -> Tensor:
+        """The rows of the next batch."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """Where it stands."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+
+
+class ShuffledBatches(Batches):
+    """Epoch after epoch, each a fresh permutation of `count` rows; with `sizes`, batches hold inputs of like length.
+
+    The i-th batch depends on the seed, the stage and i alone.
     """
-    epoch = 0
-    while True:
-        yield from epoch_batches(count, size, context, stage, epoch, sizes)
-        epoch += 1
+
+    def __init__(self, count: int, size: int, context: Context, stage: str, sizes: Tensor | None = None) -> None:
+        self._batches_of: Callable[[int], list[Tensor]] = lambda epoch: epoch_batches(
+            count, size, context, stage, epoch, sizes
+        )
+        self._per_epoch = steps_per_epoch(count, size)
+        self._drawn = 0
+        self._epoch: tuple[int, list[Tensor]] = (-1, [])
+
+    def draw(self) -> Tensor:
+        """The rows of the next batch."""
+        number, place = divmod(self._drawn, self._per_epoch)
+        if self._epoch[0] != number:
+            self._epoch = number, self._batches_of(number)
+        self._drawn += 1
+        return self._epoch[1][place]
+
+    def state(self) -> dict[str, Tensor]:
+        """How many were drawn."""
+        return {"drawn": torch.tensor(self._drawn)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on after so many."""
+        self._drawn = int(state["drawn"])
 
 
 def epoch_batches(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from ele_core.distributed import local_device
 from ele_core.errors import ConfigError
 
 
 def pick_device(name: str) -> torch.device:
     """`auto` is the first GPU where there is one, else the CPU; anything else is taken by name and checked."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    name = local_device(name)
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
+from ele_core.limits import MOST_LAYERS
 
 
 class FlatEncoder(Encoder):
@@ -20,7 +21,7 @@ class FlatEncoder(Encoder):
 
         width: int = Field(256, ge=1)
         """Units of each hidden layer."""
-        layers: int = Field(2, ge=1)
+        layers: int = Field(2, ge=1, le=MOST_LAYERS)
         """Number of hidden layers."""
 
     config: Config

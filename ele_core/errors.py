@@ -86,3 +86,15 @@ class ModelError(EleError):
 
 class TrainingError(EleError):
     """A training that cannot go on, such as a loss that is not a number."""
+
+
+class ProcessError(EleError):
+    """A group of processes that has come apart."""
+
+
+class Interrupted(EleError):
+    """Work that was asked to stop and has kept its state; `exit_code` is the shell's for the signal."""
+
+    def __init__(self, what: str, *, signal: int, where: str | None = None, fix: str | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.exit_code = 128 + signal

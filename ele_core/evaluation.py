@@ -6,13 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from ele_core.blocks import in_blocks
 from ele_core.context import Context
 from ele_core.data import member
 from ele_core.errors import DataError
 from ele_core.interfaces import Choice, Decoding
-from ele_core.model import Model
+from ele_core.model import BLOCK, Model
 from ele_core.tensors import Tensors
 
 
@@ -49,7 +51,7 @@ def evaluate(
         raise DataError(f"{len(queries)} inputs but {len(truth)} outputs.", where="evaluation")
     error = (queries - truth).square().sum(dim=1) if queries.shape == truth.shape else None
     decoding = model.decode(truth if oracle else queries, decoder, context=context)
-    values = measure(model, decoding.best, outputs)
+    values = measure(model, decoding.best, outputs, context)
     metrics = {name: value.float().mean().item() for name, value in values.items()}
     if model.candidates is not None:
         unseen = ~member(model.space.keys(outputs), of=model.space.keys(model.candidates.batch))
@@ -62,8 +64,14 @@ def evaluate(
     return Evaluation(metrics, values, decoding, outputs, decoder or model.config.decoder)
 
 
-def measure(model: Model, predicted: Any, true: Any) -> dict[str, Tensor]:
+def measure(model: Model, predicted: Any, true: Any, context: Context) -> dict[str, Tensor]:
     """Each metric of the space, one value an example; `exact` is always among them."""
     metrics = {metric.name: metric for metric in model.space.metrics}
     metrics.setdefault("exact", model.space.exact_match)
-    return {name: metric.function(predicted, true) for name, metric in metrics.items()}
+
+    def block(first: int, end: int, _: Context) -> dict[str, Tensor]:
+        some = slice(first, end)
+        return {name: metric.function(predicted[some], true[some]) for name, metric in metrics.items()}
+
+    parts = in_blocks(block, len(true), BLOCK, context, "metrics")
+    return {name: torch.cat([part[name] for part in parts]) for name in metrics}

@@ -44,7 +44,9 @@ class ComponentConfig(BaseModel):
     Document a field with a string below it; the reference page and `ele plugins NAME` show it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task"]
@@ -318,6 +320,10 @@ class InputSpace(Component, ABC, Generic[X]):
     def sizes(self, batch: Tensors) -> Tensor | None:
         """(B,) the length of each input, to batch like with like; None where all are equal."""
         return None
+
+    def augment(self, batch: Tensors, generator: Generator) -> Tensors:
+        """Another view of each input that means the same, for training; by default the inputs themselves."""
+        return batch
 
     @abstractmethod
     def save(self, folder: Path) -> None:

@@ -25,13 +25,13 @@ class ContrastiveLoss(ComponentConfig):
     margin: float = Field(0.5, ge=0, le=2)
     """Of soft-triplet: by how much the positive should be closer than each negative."""
 
-    def __call__(self, anchors: Tensor, views: Tensor, negative: Tensor) -> Tensor:
-        """The loss (B,) of each anchor (B, d), whose positive is row i of `views` (B, d).
+    def __call__(self, anchors: Tensor, views: Tensor, negative: Tensor, first: int = 0) -> Tensor:
+        """The loss (B,) of each anchor (B, d), whose positive is row `first + i` of `views` (N, d).
 
-        `negative` (B, B) is true where view j is a view of another structure than anchor i.
+        `negative` (B, N) is true where view j is a view of another structure than anchor i.
         """
         similarities = anchors @ views.T
-        margins = similarities - similarities.diagonal().unsqueeze(1)
+        margins = similarities - similarities.diagonal(first).unsqueeze(1)
         if self.member == "soft-triplet":
             return soft_triplet(margins, negative, self.temperature, self.margin)
         return info_nce(margins, negative, self.temperature, self.epsilon)

@@ -3,31 +3,66 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
 from ele_core.context import Context
+from ele_core.data import Batches
 
 
-def mined_batches(
-    count: int, size: int, group: int, refresh: int, embed: Callable[[Tensor], Tensor], context: Context, stage: str
-) -> Iterator[Tensor]:
-    """Rows of one batch after the other, without end: each of `size` rows, made of groups of `group` near ones.
+class MinedBatches(Batches):
+    """Batches of `size` rows, made of groups of `group` near ones.
 
     Every `refresh` batches the next rows of a random permutation are embedded by `embed(rows)` as it is then, and
     grouped by nearness; the groups are shuffled into batches.
     """
-    epoch = 0
-    while True:
-        order = torch.randperm(count, generator=context.generator(stage, "epoch", epoch))
-        for number, rows in enumerate(order.split(size * refresh)):
-            generator = context.generator(stage, "groups", epoch, number)
-            groups = near_groups(embed(rows), group, generator)
-            shuffled = groups[torch.randperm(len(groups), generator=generator)]
-            yield from rows[shuffled.flatten()].split(size)
-        epoch += 1
+
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        group: int,
+        refresh: int,
+        embed: Callable[[Tensor], Tensor],
+        context: Context,
+        stage: str,
+    ) -> None:
+        self._count = count
+        self._generator: Callable[..., Generator] = partial(context.generator, stage)
+        self._size = size
+        self._group = group
+        self._pooled = size * refresh
+        self._pools = math.ceil(count / self._pooled)
+        self._embed = embed
+        self._next = 0
+        self._waiting = torch.zeros(0, dtype=torch.long)
+
+    def draw(self) -> Tensor:
+        """The rows of the next batch."""
+        if len(self._waiting) == 0:
+            self._waiting = self._arranged(*divmod(self._next, self._pools))
+            self._next += 1
+        batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
+        return batch
+
+    def state(self) -> dict[str, Tensor]:
+        """The rows that wait: they were grouped by an embedding that has changed since. And the number of the pool."""
+        return {"waiting": self._waiting.clone(), "next": torch.tensor(self._next)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with the rows that waited."""
+        self._waiting, self._next = state["waiting"], int(state["next"])
+
+    def _arranged(self, epoch: int, pool: int) -> Tensor:
+        """The rows of one pool, near ones together."""
+        order = torch.randperm(self._count, generator=self._generator("epoch", epoch))
+        rows = order[pool * self._pooled : (pool + 1) * self._pooled]
+        generator = self._generator("groups", epoch, pool)
+        groups = near_groups(self._embed(rows), self._group, generator)
+        return rows[groups[torch.randperm(len(groups), generator=generator)].flatten()]
 
 
 def near_groups(embeddings: Tensor, size: int, generator: Generator) -> Tensor:

@@ -9,10 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.blocks import in_blocks
 from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.data import distinct, pack_all
-from ele_core.errors import ConfigError, ModelError
+from ele_core.decoding.joining import as_tensors, from_tensors, joined
+from ele_core.distributed import Processes
+from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.interfaces import (
     Candidates,
     Choice,
@@ -25,6 +28,9 @@ from ele_core.interfaces import (
     Surrogate,
 )
 from ele_core.plugins import registry
+
+BLOCK = 128
+"""Inputs decoded at once: what a decoder may hold in memory, and how far a stopped decoding falls back."""
 
 
 @dataclasses.dataclass
@@ -78,15 +84,28 @@ class Model:
         chosen = candidates if candidates is not None else self.candidates
         if chosen is None:
             raise ModelError("the model has no candidates.", fix="Fit it first, or give candidates.")
+        check_owners(chosen, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)
-        return engine.decode(queries, Problem(self.space, self.surrogate, chosen), top_k=top_k, context=context)
 
-    def embed_candidates(self, batch: Any, owner: Tensor | None = None) -> Candidates:
+        def block(first: int, end: int, context: Context) -> dict[str, Tensor]:
+            problem = Problem(self.space, self.surrogate, owned(chosen, first, end))
+            return as_tensors(engine.decode(queries[first:end], problem, top_k=top_k, context=context))
+
+        name = (decoder or self.config.decoder).name
+        parts = in_blocks(block, len(queries), BLOCK, context, name)
+        if not parts:
+            return Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
+        return joined([from_tensors(part, self.space.Batch) for part in parts])
+
+    def embed_candidates(
+        self, batch: Any, owner: Tensor | None = None, processes: Processes | None = None
+    ) -> Candidates:
         """Packed structures with their embeddings, each structure once, or once for each owner."""
         keys = self.space.keys(batch)
         rows = distinct(keys if owner is None else torch.cat([owner.unsqueeze(1), keys], dim=1))
         batch = batch[rows]
-        return Candidates(batch, self.surrogate.embed(batch), None if owner is None else owner[rows])
+        embeddings = (processes or Processes()).spread(self.surrogate.embed, batch)
+        return Candidates(batch, embeddings, None if owner is None else owner[rows])
 
     def candidates_from(self, objects: Sequence[Any], context: Context) -> Candidates:
         """Candidates from the user's objects: one set for all inputs, or a list of objects for each input."""
@@ -96,6 +115,24 @@ class Model:
             owner = torch.arange(len(objects)).repeat_interleave(sizes)
             return self.embed_candidates(pack_all(self.space, flat, context), owner)
         return self.embed_candidates(pack_all(self.space, objects, context))
+
+
+def check_owners(candidates: Candidates, inputs: int) -> None:
+    """Refuse candidates of their own for more inputs than there are, or an input without any."""
+    if candidates.owner is None:
+        return
+    sizes = torch.bincount(candidates.owner, minlength=inputs).tolist()
+    if len(sizes) > inputs or 0 in sizes:
+        what = f"input {sizes.index(0)} has none." if 0 in sizes else f"{len(sizes)} sets for {inputs} inputs."
+        raise DataError(what, where="candidates", fix="Give at least one candidate for each input.")
+
+
+def owned(candidates: Candidates, first: int, end: int) -> Candidates:
+    """The candidates of the inputs from `first` up to `end`, these counted from 0; all, where none has an owner."""
+    if candidates.owner is None:
+        return candidates
+    rows = ((candidates.owner >= first) & (candidates.owner < end)).nonzero().flatten()
+    return Candidates(candidates.batch[rows], candidates.embeddings[rows], candidates.owner[rows] - first)
 
 
 def share_of(candidates: Candidates, share: float, context: Context) -> Candidates:

@@ -6,7 +6,9 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ele_core.files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,19 +74,37 @@ class ConsoleMonitor(Monitor):
 class FileMonitor(Monitor):
     """Appends each evaluation to `metrics.jsonl`; times go to `times.jsonl`, so that equal runs write equal metrics."""
 
+    FILES = ("metrics.jsonl", "times.jsonl")
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.lines: dict[str, list[str]] = {name: [] for name in self.FILES}
         self.started = time.monotonic()
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
         """One line in each file."""
         self._append("metrics.jsonl", {"stage": stage, "step": step, "best": best, **metrics})
-        seconds = round(time.monotonic() - self.started, 3)
-        self._append("times.jsonl", {"stage": stage, "step": step, "seconds": seconds})
+        self._append("times.jsonl", {"stage": stage, "step": step, "seconds": self._seconds()})
+
+    def state(self) -> dict[str, Any]:
+        """All that was written, for a checkpoint."""
+        return {"lines": {name: list(lines) for name, lines in self.lines.items()}, "seconds": self._seconds()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Both files as they were then, and the clock; lines that came later are cut off."""
+        self.started = time.monotonic() - state.get("seconds", 0.0)
+        for name in self.FILES:
+            self.lines[name] = list(state.get("lines", {}).get(name, ()))
+            write_text(self.folder / name, "".join(self.lines[name]))
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self.started, 3)
 
     def _append(self, name: str, record: Mapping[str, object]) -> None:
+        line = json.dumps(record) + "\n"
+        self.lines[name].append(line)
         with (self.folder / name).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
+            stream.write(line)
 
 
 class Monitors(Monitor):

@@ -1,4 +1,4 @@
-"""The training loop both neural stages share: batches, schedule, evaluation, early stopping on the best weights."""
+"""The training loop both neural stages share: batches, schedule, evaluation, early stopping, going on after a stop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ele_core.context import Context
-from ele_core.data import steps_per_epoch
+from ele_core.data import Batches, steps_per_epoch
 from ele_core.errors import TrainingError
 from ele_core.interfaces import ComponentConfig
+from ele_core.work import Snapshot, prefixed
 
 
 class Training(ComponentConfig):
@@ -47,48 +48,169 @@ def optimise(
     training: Training,
     *,
     count: int,
-    source: Iterator[Tensor],
+    source: Batches,
     loss: Callable[[Tensor, torch.Generator], Tensor],
     evaluate: Callable[[], Mapping[str, float]],
     context: Context,
     stage: str,
     steps: int | None = None,
 ) -> None:
-    """Minimise `loss(rows, generator)` over the batches of rows from `source`; leaves the best weights in `module`.
+    """Minimise the mean of `loss(rows, generator)`, one value a row, over the batches of `source`.
 
     `count` rows are an epoch; `steps` replaces `epochs`. `evaluate()` gives the validation metrics, the first of which
-    decides; it is called on the weights that would be kept. The generator given to `loss` depends on the seed, the
-    stage and the step alone.
+    decides; it is called on the weights that would be kept. The best weights are left in `module`. What is random
+    depends on the seed, the stage and the step alone, so that a stopped training goes on as if it had not stopped.
+    Several processes share the rows of each batch.
     """
     total = steps or max(1, round(training.epochs * steps_per_epoch(count, training.batch_size)))
-    every = math.ceil(total / training.evaluations)
-    optimiser = torch.optim.AdamW(module.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate(step, total, training))
-    kept = Kept(module, training.average)
-    running: list[Tensor] = []
-    module.train()
-    for step, rows in context.monitor.progress(numbered(source, total), description=stage, total=total):
-        optimiser.zero_grad(set_to_none=True)
-        with seeded(context, stage, step):
-            value = loss(rows, context.generator(stage, "step", step))
-        value.backward()
-        if training.clip is not None:
-            nn.utils.clip_grad_norm_(module.parameters(), training.clip)
-        optimiser.step()
-        schedule.step()
-        kept.follow(step)
-        running.append(value.detach())
-        if step % every == 0 or step == total:
-            metrics = {"loss": mean(running, stage, step), **kept.evaluate(evaluate)}
+    descent = Descent(module, training, source, total)
+    saved = context.work.saved(stage)
+    if saved is not None:
+        descent.restore(saved)
+    if saved is None or not saved.finished:
+        descend(descent, context.processes.parallel(Objective(module, loss)), evaluate, context, stage)
+        context.work.finish(stage, Snapshot(prefixed("weights", snapshot(module))))
+    module.eval()
+
+
+def descend(
+    descent: Descent,
+    objective: nn.Module,
+    evaluate: Callable[[], Mapping[str, float]],
+    context: Context,
+    stage: str,
+) -> None:
+    """Steps and evaluations until the end; then the best weights are in the module."""
+    training, kept, processes = descent.training, descent.kept, context.processes
+    every = math.ceil(descent.total / training.evaluations)
+    descent.module.train()
+    remaining = descent.total - descent.step
+    for step in context.monitor.progress(descent.remaining(), description=stage, total=remaining):
+        before = descent.source.state()
+        rows = descent.source.draw()
+        own = processes.share(rows)
+        scale = processes.count / len(rows) if len(own) else 0.0
+        with seeded(context, stage, "dropout", step):
+            generator = torch.Generator().manual_seed(context.own_seed(stage, "step", step))
+            value = objective(own if len(own) else rows[:1], generator).sum() * scale
+        problem = descent.move(value, processes.mean(value.detach()))
+        if problem is not None:
+            descent.source.restore(before)
+            context.work.keep(stage, descent.snapshot())
+            fix = "Try a smaller learning_rate, or clip gradients harder (clip)."
+            raise TrainingError(f"{problem} at step {step}.", where=stage, fix=fix)
+        if step % every == 0 or step == descent.total:
+            with seeded(context, stage, "evaluation", step):
+                validation = kept.evaluate(evaluate)
+            metrics = {"loss": descent.mean_loss(), **validation}
             improved = kept.offer(list(metrics.values())[1])
             context.monitor.evaluation(stage, step, metrics, best=improved)
-            running.clear()
-            if training.patience is not None and kept.stale >= training.patience:
+            if descent.stale:
                 context.monitor.message(f"{stage}: no improvement in {kept.stale} evaluations, stopping at step {step}")
-                break
-    optimiser.zero_grad(set_to_none=True)
+        context.work.step(stage, descent.snapshot)
     kept.restore()
-    module.eval()
+
+
+class Objective(nn.Module):
+    """A loss as a module that holds the one being trained: what several processes can run in parallel."""
+
+    def __init__(self, module: nn.Module, loss: Callable[[Tensor, torch.Generator], Tensor]) -> None:
+        super().__init__()
+        self.module = module
+        self.loss = loss
+
+    def forward(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """The loss of each row."""
+        return self.loss(rows, generator)
+
+
+class Descent:
+    """Where a training stands: weights, optimiser, batches, the weights that count, losses not yet reported."""
+
+    def __init__(self, module: nn.Module, training: Training, source: Batches, total: int) -> None:
+        self.module = module
+        self.training = training
+        self.source = source
+        self.total = total
+        self.step = 0
+        self.optimiser = torch.optim.AdamW(
+            module.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+        )
+        self.kept = Kept(module, training.average)
+        self.losses: list[Tensor] = []
+
+    @property
+    def stale(self) -> bool:
+        """Whether patience is at its end."""
+        return self.training.patience is not None and self.kept.stale >= self.training.patience
+
+    def remaining(self) -> Iterator[int]:
+        """The steps that are left, as long as there is patience."""
+        while self.step < self.total and not self.stale:
+            yield self.step + 1
+
+    def move(self, value: Tensor, joint: Tensor) -> str | None:
+        """One step down the gradient of `value`; what is wrong where there is none, the weights left as they are.
+
+        `joint` is the loss of the whole batch, of which `value` may be one process's part.
+        """
+        self.optimiser.zero_grad(set_to_none=True)
+        value.backward()
+        norm = nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip or math.inf)
+        if not (norm.isfinite() and joint.isfinite()):
+            self.optimiser.zero_grad(set_to_none=True)
+            finite = bool(joint.isfinite())
+            return f"the gradient of the loss is {norm.item()}" if finite else f"the loss is {joint.item()}"
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.training.learning_rate * rate(self.step, self.total, self.training)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.step += 1
+        self.kept.follow(self.step)
+        self.losses.append(joint)
+        return None
+
+    def mean_loss(self) -> float:
+        """The mean loss since it was asked for last."""
+        average = torch.stack(self.losses).mean().item()
+        self.losses.clear()
+        return average
+
+    def snapshot(self) -> Snapshot:
+        """All of it."""
+        moments = {
+            f"{index}.{name}": value
+            for index, state in self.optimiser.state_dict()["state"].items()
+            for name, value in state.items()
+        }
+        tensors = {
+            **prefixed("weights", self.module.state_dict()),
+            **prefixed("optimiser", moments),
+            **prefixed("source", self.source.state()),
+            **prefixed("average", self.kept.average or {}),
+            **prefixed("best", self.kept.best or {}),
+            "losses": torch.stack(self.losses) if self.losses else torch.zeros(0),
+        }
+        best = self.kept.best_value
+        return Snapshot(
+            tensors, {"step": self.step, "stale": self.kept.stale, "best": best if math.isfinite(best) else None}
+        )
+
+    def restore(self, saved: Snapshot) -> None:
+        """The inverse of `snapshot`; of a training that had finished, its weights."""
+        self.module.load_state_dict(saved.part("weights"))
+        if saved.finished:
+            return
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in saved.part("optimiser").items():
+            index, _, key = name.partition(".")
+            state.setdefault(int(index), {})[key] = value
+        self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
+        self.source.restore(saved.part("source"))
+        device = next(self.module.parameters()).device
+        self.losses = list(saved.tensors["losses"].to(device))
+        self.step = saved.values["step"]
+        self.kept.resume(saved.part("average"), saved.part("best"), saved.values["best"], saved.values["stale"])
 
 
 def rate(step: int, total: int, training: Training) -> float:
@@ -102,25 +224,11 @@ def rate(step: int, total: int, training: Training) -> float:
 
 
 @contextmanager
-def seeded(context: Context, stage: str, step: int) -> Iterator[None]:
-    """Dropout draws from torch's global generators: inside, they too depend on the seed, the stage and the step."""
+def seeded(context: Context, *name: str | int) -> Iterator[None]:
+    """Dropout draws from torch's global generators: inside, they too depend on the seed and the name alone."""
     with torch.random.fork_rng(devices=[context.device] if context.device.type == "cuda" else []):
-        torch.manual_seed(context.derived_seed(stage, "dropout", step))
+        torch.manual_seed(context.own_seed(*name))
         yield
-
-
-def numbered(source: Iterator[Tensor], total: int) -> Iterator[tuple[int, Tensor]]:
-    """Steps 1 … total, each with its rows."""
-    return zip(range(1, total + 1), source, strict=False)
-
-
-def mean(values: list[Tensor], stage: str, step: int) -> float:
-    """The mean of the last losses; stops a training that has left the numbers."""
-    average = torch.stack(values).mean().item()
-    if not math.isfinite(average):
-        what = f"the {stage} loss is {average} at step {step}."
-        raise TrainingError(what, where=stage, fix="Try a smaller learning_rate, or clip gradients harder (clip).")
-    return average
 
 
 class Kept:
@@ -168,6 +276,14 @@ class Kept:
     def restore(self) -> None:
         """Put the best weights into the module."""
         self._swap_in(self.best)
+
+    def resume(self, average: dict[str, Tensor], best: dict[str, Tensor], best_value: float | None, stale: int) -> None:
+        """Stand where it stood."""
+        if self.average is not None:
+            for name, value in self.average.items():
+                value.copy_(average[name])
+        self.best = best or None  # loading a state dict moves it to where the weights are
+        self.best_value, self.stale = math.inf if best_value is None else best_value, stale
 
     def _swap_in(self, weights: dict[str, Tensor] | None) -> dict[str, Tensor] | None:
         """Load `weights`, if any, and return those that were there."""

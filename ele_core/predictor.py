@@ -14,8 +14,9 @@ from sklearn.exceptions import NotFittedError
 from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.context import Context
-from ele_core.data import DataSet, pack_all, split
+from ele_core.data import DataSet, fingerprint, pack_all, split
 from ele_core.devices import pick_device
+from ele_core.distributed import joined
 from ele_core.errors import ConfigError, DataError
 from ele_core.evaluation import Evaluation, evaluate
 from ele_core.interfaces import Choice, Decoding, InputSpace, OutputSpace, Task
@@ -23,6 +24,7 @@ from ele_core.loading import Prepared, inferred_space
 from ele_core.model import Model
 from ele_core.monitor import ConsoleMonitor, Monitor
 from ele_core.plugins import registry
+from ele_core.resuming import fit_in
 from ele_core.storage import load_model, save_model
 from ele_core.trainer import train
 
@@ -83,15 +85,21 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         *,
         extra_outputs: Sequence[Any] | None = None,
         validation: float | tuple[Sequence[Any], Sequence[Any]] = 0.05,
+        run: str | Path | None = None,
     ) -> Self:
         """Learn from inputs `X` and objects `y`.
 
         `validation` is a share or a number of the pairs to hold out for early stopping, or pairs `(X, y)` of their own;
-        `extra_outputs` are objects without inputs, for pre-training the loss.
+        `extra_outputs` are objects without inputs, for pre-training the loss. With `run`, a folder, the training
+        survives: the same call goes on from the last checkpoint after a stop, and gives back the model of a run that
+        has finished. Started by torchrun, all processes share the work.
         """
-        context = self._context()
-        prepared = self._prepare(X, y, extra_outputs, validation, context)
-        self.model_ = train(prepared, context)
+        with joined() as processes:
+            context = dataclasses.replace(self._context(), processes=processes)
+            if not processes.main:
+                context = dataclasses.replace(context, monitor=Monitor())
+            prepared = self._prepare(X, y, extra_outputs, validation, context)
+            self.model_ = train(prepared, context) if run is None else fit_in(Path(run), prepared, context)
         return self
 
     def predict(
@@ -203,6 +211,8 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             fingerprint="",
             extra=None if extra is None else pack_all(space, extra, context),
         )
+        texts = map(space_inputs.format, all_inputs)
+        data = dataclasses.replace(data, fingerprint=fingerprint(texts, data.outputs))
         return Prepared(
             configuration.with_output(config, space.config), space, space_inputs, data, space_inputs.pack(all_inputs)
         )

@@ -9,6 +9,7 @@ import platform
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,8 +25,20 @@ def record(
     file: Path, run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
 ) -> None:
     """Write the outcome of one evaluation with everything needed to get it again; `command` is what followed `ele`."""
-    data = json.loads((run.folder / "data.json").read_text("utf-8"))
     content = {
+        **measurement(run, result, command=command, split=split, oracle=oracle, seconds=seconds),
+        "training_seconds": training_seconds(run.folder),
+        "config": run.config.model_dump(mode="json"),
+    }
+    write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def measurement(
+    run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
+) -> dict[str, Any]:
+    """One evaluation as JSON can hold it: what was run, on what, and the outcome; all but how the run was trained."""
+    data = json.loads((run.folder / "data.json").read_text("utf-8"))
+    return {
         "command": shlex.join(["ele", *command]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "task": run.config.task.name if run.config.task else None,
@@ -38,12 +51,9 @@ def record(
         "decoder": result.decoder.model_dump(mode="json"),
         "metrics": {name: round(value, DIGITS) for name, value in result.metrics.items()},
         "seconds": seconds,
-        "training_seconds": training_seconds(run.folder),
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
         "versions": {"ele": __version__, "torch": torch.__version__, "python": platform.python_version()},
-        "config": run.config.model_dump(mode="json"),
     }
-    write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def training_seconds(folder: Path) -> float | None:

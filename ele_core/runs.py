@@ -4,58 +4,112 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from ele_core import __version__
 from ele_core import config as configuration
+from ele_core.archive import MANIFEST, brief, digest, read_json, regular
+from ele_core.checkpoint import Checkpoints
 from ele_core.config import RunConfig
 from ele_core.context import Context
-from ele_core.data import DataSet
 from ele_core.devices import pick_device
+from ele_core.distributed import Processes, joined
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.evaluation import Evaluation, evaluate
-from ele_core.files import write_text
+from ele_core.files import locked, write_text
 from ele_core.interfaces import Reference, Task
 from ele_core.loading import Prepared, prepare
 from ele_core.model import Model
-from ele_core.monitor import FileMonitor, Monitor, Monitors
+from ele_core.monitor import Monitor
 from ele_core.plugins import registry
-from ele_core.storage import load_model, save_model
-from ele_core.trainer import assemble, fit
-
-DECODING = ("decoder", "candidates", "device")
-"""The sections of a configuration that matter after training."""
+from ele_core.resuming import (
+    CHECKPOINTS,
+    DECODING,
+    EVERY,
+    begin,
+    changes,
+    check_free,
+    settled,
+    train_in,
+    unfinished,
+    versions,
+)
+from ele_core.signals import Stop
+from ele_core.storage import load_model
+from ele_core.trainer import assemble
 
 
 class Run:
-    """A folder that `start` made: `config.toml`, `data.json`, `metrics.jsonl`, `model/`, `predictions/`."""
+    """A finished run: `config.toml`, `data.json`, `metrics.jsonl`, `model/`, `predictions/`."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        if unfinished(self.folder):
+            fix = f"Finish it with: ele resume {folder}"
+            raise ModelError("this run has not finished.", where=str(folder), fix=fix)
         if not (self.folder / "config.toml").is_file() or not (self.folder / "model").is_dir():
-            fix = "Give a folder that `ele train -o FOLDER` finished."
-            raise ModelError("not a finished run.", where=str(folder), fix=fix)
+            fix = "Give a folder that `ele train -o FOLDER` wrote."
+            raise ModelError("there is no run here.", where=str(folder), fix=fix)
+        regular(self.folder / "config.toml")
 
     @classmethod
-    def start(cls, config: RunConfig, folder: Path, monitor: Monitor) -> Run:
+    def start(
+        cls,
+        config: RunConfig,
+        folder: Path,
+        monitor: Monitor,
+        *,
+        every: float = EVERY,
+        surrogate_from: Run | None = None,
+    ) -> Run:
         """Train into `folder`, which must be new or empty; nothing is written before the training can begin."""
-        check_free(folder)
-        context = Context(config.seed, pick_device(config.device), monitor)
-        prepared = prepare(config, context)
-        model = assemble(prepared, context)
-        monitor.message(summary(prepared))
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "config.toml", configuration.dump(prepared.config))
-        write_text(folder / "data.json", json.dumps(provenance(prepared.data)) + "\n")
-        context = dataclasses.replace(context, monitor=Monitors(monitor, FileMonitor(folder)))
-        save_model(fit(model, prepared, context), folder / "model")
+        with joined() as processes:
+            context = context_for(config, monitor, processes)
+            if processes.main:
+                check_free(folder)
+            with processes.main_first():
+                prepared = prepare(config, context)
+            assemble(prepared, context)
+            context.monitor.message(summary(prepared))
+            surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
+            if processes.main:
+                begin(folder, prepared)
+            train_in(folder, prepared, context, every=every, surrogate=surrogate)
+        return cls(folder)
+
+    @classmethod
+    def resume(
+        cls,
+        folder: Path,
+        monitor: Monitor,
+        *,
+        every: float = EVERY,
+        accept_changes: bool = False,
+        overrides: Sequence[str] = (),
+    ) -> Run:
+        """Go on with a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
+        if not unfinished(folder):
+            run = cls(folder)
+            monitor.message("this run has finished already: there is nothing to do")
+            return run
+        with joined() as processes:
+            config = configuration.load(folder / "config.toml", overrides)
+            context = context_for(config, monitor, processes)
+            if config.data is None and config.task is None:
+                fix = "Call fit again with the same arguments and run=…: it goes on from the last checkpoint."
+                raise ModelError("this run was started from Python, which has its data.", where=str(folder), fix=fix)
+            with processes.main_first():
+                prepared = prepare(config, context)
+            train_in(folder, prepared, context, every=every, accept_changes=accept_changes)
         return cls(folder)
 
     @cached_property
@@ -69,6 +123,17 @@ class Run:
             return ()
         task: type[Task] = registry().get("task", self.config.task.name)
         return task.references
+
+    def surrogate_for(self, config: RunConfig) -> Mapping[str, Tensor]:
+        """The weights of this run's surrogate, for another run with the same one on the same outputs."""
+        model = self.model()
+        then, now = settled(configuration.with_output(self.config, model.space.config)), settled(config)
+        parts = ("output.", "surrogate.")
+        differ = [text for path, text in changes(then, now).items() if path.startswith(parts)]
+        if differ:
+            what = f"its surrogate cannot be used, the configuration differs: {'; '.join(differ)}."
+            raise ConfigError(what, where=str(self.folder), fix="Leave `output` and `surrogate` as they are there.")
+        return model.surrogate.state()
 
     def model(self, overrides: Sequence[str] = ()) -> Model:
         """The trained model; `overrides` may change how it decodes, nothing that was settled by training."""
@@ -85,17 +150,16 @@ class Run:
     def data(self, context: Context) -> Prepared:
         """The data of the training again, with the split that was used; refused if the data have changed."""
         prepared = prepare(self.config, context)
+        file = self.folder / "data.json"
+        used = read_json(file)
         try:
-            used = json.loads((self.folder / "data.json").read_text("utf-8"))
-            rows = [torch.tensor(used[name], dtype=torch.long) for name in ("train", "validation", "test")]
-            fingerprint = used["fingerprint"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"damaged: {error}.", where=str(self.folder / "data.json")) from None
-        if fingerprint != prepared.data.fingerprint:
-            what = f"{prepared.data.source} has changed since the training."
-            raise DataError(
-                what, where=str(self.folder), fix="Evaluate on the data it was trained with, or train again."
-            )
+            if used["fingerprint"] != prepared.data.fingerprint:
+                what = f"{prepared.data.source} has changed since the training."
+                fix = "Evaluate on the data it was trained with, or train again."
+                raise DataError(what, where=str(self.folder), fix=fix)
+            rows = [rows_of(used[name], len(prepared.data)) for name in ("train", "validation", "test")]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"damaged: {brief(error)}.", where=str(file)) from None
         return dataclasses.replace(prepared, data=prepared.data.with_split(*rows))
 
     def evaluate(
@@ -105,26 +169,75 @@ class Run:
         split: str = "test",
         limit: int | None = None,
         overrides: Sequence[str] = (),
+        every: float = EVERY,
         monitor: Monitor,
     ) -> Evaluation:
-        """Measure the model on a split of its own data and write each prediction to `predictions/`."""
+        """Measure the model on a split of its own data and write each prediction to `predictions/`.
+
+        A measurement that was stopped goes on when it is asked for again.
+        """
         model = self.model(overrides)
-        context = Context(self.config.seed, pick_device(model.config.device), monitor)
-        prepared = self.data(context)
-        rows = getattr(prepared.data, split)[:limit]
-        inputs, outputs = prepared.data.inputs_at(rows), prepared.data.outputs[rows]
-        result = evaluate(model, inputs, outputs, oracle=oracle, context=context)
-        name = f"{split}-{model.config.decoder.name}{'-oracle' if oracle else ''}.csv"
-        table = prediction_rows(model, inputs, result)
-        write_text(self.folder / "predictions" / name, as_csv(table))
+        with joined() as processes:
+            context = context_for(model.config, monitor, processes)
+            with processes.main_first():
+                prepared = self.data(context)
+            rows = getattr(prepared.data, split)[:limit]
+            inputs, outputs = prepared.data.inputs_at(rows), prepared.data.outputs[rows]
+            settings = {"split": split, "limit": limit, "oracle": oracle}
+            with self.resumable(model, settings, context, every) as resumable:
+                result = evaluate(model, inputs, outputs, oracle=oracle, context=resumable)
+            if processes.main:
+                name = f"{split}-{model.config.decoder.name}{'-oracle' if oracle else ''}.csv"
+                write_text(self.folder / "predictions" / name, as_csv(prediction_rows(model, inputs, result)))
         return result
 
+    @contextmanager
+    def resumable(self, model: Model, settings: Any, context: Context, every: float = EVERY) -> Iterator[Context]:
+        """A context for long work with this run's model: stopped, it goes on when the same is asked for again.
 
-def check_free(folder: Path) -> None:
-    """Refuse a folder that holds something already."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        fix = "Choose another with -o, or remove it."
-        raise ModelError("there is something there already.", where=str(folder), fix=fix)
+        `settings` are what else the outcome depends on.
+        """
+        decoding = {name: getattr(model.config, name) for name in DECODING}
+        same = {
+            "model": digest(self.folder / "model" / MANIFEST),
+            "decoding": {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in decoding.items()},
+            "settings": settings,
+            "versions": versions(model.config),
+        }
+        name = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:16]
+        folder = self.folder / CHECKPOINTS / name
+        lock = locked(folder.with_suffix(".lock"), "doing the same") if context.processes.main else nullcontext()
+        with lock, Stop().listening() as stop:
+            work = Checkpoints(
+                folder,
+                identity=same,
+                advice="Continue with the same command.",
+                every=every,
+                monitor=context.monitor,
+                processes=context.processes,
+                stop=stop,
+            )
+            if work.load():
+                context.monitor.message("going on where the same command was stopped")
+            yield dataclasses.replace(context, work=work)
+            work.clear()
+            if context.processes.main:
+                folder.with_suffix(".lock").unlink(missing_ok=True)
+                with suppress(OSError):  # another one is still going on
+                    folder.parent.rmdir()
+
+
+def rows_of(numbers: Any, count: int) -> Tensor:
+    """The numbers of some of `count` rows, as data.json has them; `ValueError` where they are none."""
+    if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < count for n in numbers):
+        raise ValueError(f"a split is a list of rows, each from 0 to {count - 1}")
+    return torch.tensor(numbers, dtype=torch.long)
+
+
+def context_for(config: RunConfig, monitor: Monitor, processes: Processes) -> Context:
+    """The context of a configuration; of several processes only the main one reports."""
+    shown = monitor if processes.main else Monitor()
+    return Context(config.seed, pick_device(config.device), shown, processes=processes)
 
 
 def free_folder(parent: Path, name: str) -> Path:
@@ -142,19 +255,6 @@ def summary(prepared: Prepared) -> str:
     left_out = f", {len(data.rejected):,} rows left out" if data.rejected else ""
     sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
     return f"{data.source}: {sizes}{extra}{left_out}"
-
-
-def provenance(data: DataSet) -> dict[str, Any]:
-    """What data.json holds: where the data came from, how they were split, and which rows were left out and why."""
-    return {
-        "ele": __version__,
-        "source": data.source,
-        "fingerprint": data.fingerprint,
-        "train": data.train.tolist(),
-        "validation": data.validation.tolist(),
-        "test": data.test.tolist(),
-        "rejected": [dataclasses.asdict(rejected) for rejected in data.rejected],
-    }
 
 
 def prediction_rows(model: Model, inputs: Sequence[Any], result: Evaluation) -> list[dict[str, Any]]:

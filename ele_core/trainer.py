@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ele_core.context import Context
 from ele_core.errors import DataError
+from ele_core.interfaces import Learner
 from ele_core.loading import Prepared
 from ele_core.model import Model
+from ele_core.work import Snapshot
 
 
 def train(prepared: Prepared, context: Context) -> Model:
@@ -27,7 +31,19 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     """Learn the loss on outputs, regress inputs onto it, and keep the training outputs as candidates."""
     data = prepared.data
     outputs, validation = data.outputs[data.train], data.outputs[data.validation]
-    model.surrogate.fit(outputs, validation, data.extra, context)
-    model.regressor.fit((prepared.packed[data.train], outputs), (prepared.packed[data.validation], validation), context)
-    model.candidates = model.embed_candidates(outputs)
+    pairs = (prepared.packed[data.train], outputs), (prepared.packed[data.validation], validation)
+    learn(model.surrogate, "surrogate", lambda: model.surrogate.fit(outputs, validation, data.extra, context), context)
+    learn(model.regressor, "regressor", lambda: model.regressor.fit(*pairs, context), context)
+    model.candidates = model.embed_candidates(outputs, processes=context.processes)
     return model
+
+
+def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:
+    """Fit, unless that was done before the training was stopped."""
+    done = context.work.saved(name)
+    if done is not None:
+        learner.restore(done.tensors)
+        learner.to(context.device)
+        return
+    fit()
+    context.work.finish(name, Snapshot(learner.state()), closes=True)

@@ -66,6 +66,13 @@ def read(smiles: str, limits: Limits = Limits()) -> Reading:  # noqa: B008  # fr
         return read_molecule(molecule, limits)
 
 
+def rewritten(smiles: str, seed: int) -> str | None:
+    """The same molecule written in a random order of its atoms; None where it cannot be read."""
+    with quiet():
+        molecule = Chem.MolFromSmiles(smiles)
+        return None if molecule is None else str(Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=seed)[0])
+
+
 def read_molecule(molecule: Chem.Mol, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
     """The same for an RDKit molecule."""
     with quiet():

@@ -21,6 +21,12 @@ def ele_encoders() -> Iterator[Record]:
 
 
 @hookimpl
+def ele_input_spaces() -> Iterator[Record]:
+    """Molecules written as text."""
+    yield Record("smiles", "ele_graphs.smiles:SmilesInput", "SMILES as characters, written anew in training if asked.")
+
+
+@hookimpl
 def ele_tasks() -> Iterator[Record]:
     """The paper's benchmark."""
     yield Record("smi2mol", "ele_graphs.smi2mol:SmilesToMolecule", "QM9: from a SMILES string to its molecule.")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ele_core.errors import ConfigError
 from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
+from ele_core.limits import MOST_LAYERS
 from ele_graphs.graph_space import GraphSpace
 from ele_graphs.graphs import Graphs
 
@@ -32,7 +33,7 @@ class RelationalEncoder(Encoder):
     class Config(ComponentConfig):
         """Size and form of the network."""
 
-        layers: int = Field(default=4, ge=1)
+        layers: int = Field(default=4, ge=1, le=MOST_LAYERS)
         """How many rounds of messages."""
         width: int = Field(default=128, ge=1)
         """Features of a node."""
@@ -84,7 +85,7 @@ class RelationalEncoder(Encoder):
         relations = self._relations(point.edges, real)
         features = self.enter(self._features(point, real))
         for linear, norm in zip(self.weights, self.norms, strict=True):
-            messages = torch.bmm(relations, norm(features)).view(*point.nodes.shape[:2], -1)
+            messages = torch.bmm(relations, norm(features)).unflatten(1, (point.nodes.shape[1], -1)).flatten(2)
             update = activation(linear(messages))
             features = features + update if self.config.residual else update
         pooled = torch.bmm(real[:, None, :], features)[:, 0]
@@ -104,7 +105,7 @@ class RelationalEncoder(Encoder):
             relations = torch.cat([relations, identity[:, :, None, :]], dim=2)
         if self.config.mask_virtual:
             relations = relations * real[:, None, None, :]
-        return relations.reshape(count, -1, size)
+        return relations.flatten(1, 2)
 
     def _features(self, point: Graphs, real: Tensor) -> Tensor:
         """Node labels, and the closed walks of the graph with and without the weight of edge labels."""

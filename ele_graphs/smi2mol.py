@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.data import DataSet, member, split
+from ele_core.data import DataSet, fingerprint, member, split
 from ele_core.errors import ConfigError
 from ele_core.interfaces import ComponentConfig, OutputSpace, Reference, Task
 from ele_graphs import datasets, molecule_files
@@ -110,7 +109,7 @@ class SmilesToMolecule(Task):
             validation=validation,
             test=test,
             source=source.name if self.config.size is None else f"{source.name} ({len(smiles):,} of its molecules)",
-            fingerprint=_fingerprint(smiles, outputs),
+            fingerprint=fingerprint(smiles, outputs),
             extra=self._extra(space, outputs[test], context),
             rejected=[replace(rejected, row=rows[rejected.row]) for rejected in molecules.rejected],
         )
@@ -165,10 +164,3 @@ def _account(source: molecule_files.Source, molecules: molecule_files.Molecules)
         return text
     reasons = "; ".join(f"{count:,} × {reason}" for reason, count in molecules.reasons.most_common(5))
     return f"{text}, {refused:,} rows left out ({reasons}): {molecules.folder / 'rejected.jsonl'}"
-
-
-def _fingerprint(smiles: Sequence[str], outputs: Graphs) -> str:
-    digest = hashlib.sha256("\n".join(smiles).encode())
-    for tensor in outputs.as_dict().values():
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()

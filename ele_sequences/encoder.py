@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ele_core.errors import ConfigError
 from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
+from ele_core.limits import MOST_LAYERS
 from ele_sequences.space import SequenceSpace, Tokens
 
 
@@ -20,7 +21,7 @@ class SequenceEncoder(Encoder):
 
         width: int = Field(96, ge=1)
         """Features of a position."""
-        layers: int = Field(2, ge=1)
+        layers: int = Field(2, ge=1, le=MOST_LAYERS)
         """Number of convolutions."""
         kernel: int = Field(3, ge=1)
         """Positions that a convolution sees at once; odd."""

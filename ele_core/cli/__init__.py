@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
@@ -10,8 +11,11 @@ from ele_core import __version__
 from ele_core.cli.debug import debug
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.init import init
+from ele_core.cli.launch import hold_on_to_parent
 from ele_core.cli.plugins import plugins
 from ele_core.cli.predict import predict
+from ele_core.cli.resume import resume
+from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
 from ele_core.errors import EleError
 
@@ -30,19 +34,31 @@ def cli() -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
 
 
-for command in (init, train, evaluate, predict, plugins, debug):
+for command in (init, train, resume, evaluate, sweep, predict, plugins, debug):
     cli.add_command(command)
 
 
 def main() -> None:
     """Run the command line: an error of ours is one paragraph and an exit code, never a traceback."""
+    hold_on_to_parent()
     try:
-        cli(prog_name="ele")
-    except EleError as error:
-        click.echo(f"Error: {error}", err=True)
+        sys.exit(cli(prog_name="ele", standalone_mode=False) or 0)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
         sys.exit(error.exit_code)
+    except EleError as error:
+        fail(str(error), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        fail("stopped.", 128 + signal.SIGINT)
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:  # a full disk, a folder that cannot be written: the system's own words are enough
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+        fail(str(error), 1)
+
+
+def fail(reason: str, code: int) -> None:
+    """Say why, and end."""
+    click.echo(f"Error: {reason}", err=True)
+    sys.exit(code)

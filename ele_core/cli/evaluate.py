@@ -21,6 +21,7 @@ from ele_core.cli import options
 @click.option("--record", "target", metavar="FILE", help="Write the result as JSON, with all it takes to get it again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON object.")
 @options.overrides
+@options.processes
 def evaluate(
     run: str,
     decoder: str | None,
@@ -33,23 +34,30 @@ def evaluate(
 ) -> None:
     """Decode the held-out inputs of RUN, print every metric, and write predictions/SPLIT-DECODER.csv.
 
+    Stopped by Ctrl-C or SIGTERM, it goes on when the same command is given again.
+
     \b
     ele evaluate run --decoder pgd
     ele evaluate run --decoder pgd --oracle
+    ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
+    from ele_core.distributed import joined
     from ele_core.monitor import ConsoleMonitor
     from ele_core.runs import Run
 
-    chosen = [f"decoder={decoder}"] if decoder else []
-    opened = Run(run)
-    changes = [*chosen, *overrides]
-    started = time.monotonic()
-    result = opened.evaluate(oracle=oracle, split=split, limit=limit, overrides=changes, monitor=ConsoleMonitor())
+    with joined() as processes:
+        chosen = [f"decoder={decoder}"] if decoder else []
+        opened = Run(run)
+        changes = [*chosen, *overrides]
+        started = time.monotonic()
+        result = opened.evaluate(oracle=oracle, split=split, limit=limit, overrides=changes, monitor=ConsoleMonitor())
+        seconds = round(time.monotonic() - started, 1)
+        if not processes.main:
+            return
     if target:
         from ele_core.records import record
 
-        seconds = round(time.monotonic() - started, 1)
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
     if as_json:
         click.echo(json.dumps(result.metrics))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +21,39 @@ overrides = click.option(
     help="Change one option, as in --set regressor.training.epochs=5. May be repeated.",
 )
 decoder = click.option("--decoder", metavar="NAME", help="Decode with this decoder instead of the configured one.")
+
+checkpoint_every = click.option(
+    "--checkpoint-every",
+    "every",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often the state is kept; 0 is after every step. At most 2 % of the time goes into it.",
+)
+
+
+def processes(command: Command) -> Command:
+    """`--processes N`: the command starts itself N times and waits; each of these is a member of a group."""
+
+    @click.option(
+        "--processes",
+        "count",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Share the work among N processes on this machine (on several machines: torchrun -m ele_core …).",
+    )
+    @functools.wraps(command)
+    def shared(*args: Any, count: int, **kwargs: Any) -> Any:
+        if count == 1 or "RANK" in os.environ:
+            return command(*args, **kwargs)
+        from ele_core.cli.launch import launch
+
+        sys.exit(launch(count, sys.argv[1:]))
+
+    return shared  # type: ignore[return-value]
 
 
 def data_options(command: Command) -> Command:

@@ -26,6 +26,7 @@ from ele_core.cli import options
 @click.option("-o", "--output-file", "target", metavar="FILE", help="Write the CSV there instead of standard output.")
 @options.decoder
 @options.overrides
+@options.processes
 def predict(
     run: str,
     file: str,
@@ -39,24 +40,41 @@ def predict(
 ) -> None:
     """Predict for every row of FILE (.csv, .tsv, .jsonl, .smi, plain lines; - is standard input) and write CSV.
 
+    Stopped by Ctrl-C or SIGTERM, it goes on when the same command is given again.
+
     \b
     echo "forty-two" | ele predict run -
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     """
-    from ele_core.context import Context
-    from ele_core.devices import pick_device
+    from ele_core.distributed import joined
+    from ele_core.errors import ConfigError
     from ele_core.files import write_text
     from ele_core.monitor import ConsoleMonitor
     from ele_core.prediction import COLUMNS, predict_texts
-    from ele_core.runs import Run, as_csv
+    from ele_core.runs import Run, as_csv, context_for
     from ele_core.tables import FIRST, read_columns
 
     chosen = [f"decoder={decoder}"] if decoder else []
-    model = Run(run).model([*chosen, *overrides])
-    (texts,), _ = read_columns(file, [column or FIRST])
-    choices = read_columns(candidates, [FIRST])[0][0] if candidates else None
-    context = Context(model.config.seed, pick_device(model.config.device), ConsoleMonitor())
-    rows = predict_texts(model, texts, top_k=top_k, candidates=choices, on_error=on_error, context=context)
+    opened = Run(run)
+    model = opened.model([*chosen, *overrides])
+    with joined() as processes:
+        if file == "-" and processes.count > 1:
+            raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
+        (texts,), data = read_columns(file, [column or FIRST])
+        choices, choices_data = read_columns(candidates, [FIRST]) if candidates else (None, None)
+        context = context_for(model.config, ConsoleMonitor(), processes)
+        settings = {"inputs": data, "column": column, "candidates": choices_data, "top_k": top_k}
+        with opened.resumable(model, settings, context) as resumable:
+            rows = predict_texts(
+                model,
+                texts,
+                top_k=top_k,
+                candidates=choices[0] if choices else None,
+                on_error=on_error,
+                context=resumable,
+            )
+        if not processes.main:
+            return
     table = as_csv(rows, COLUMNS)
     if target:
         write_text(Path(target), table)

@@ -12,31 +12,53 @@ from ele_core.cli import options
 @click.command()
 @click.argument("source", metavar="CONFIG|TASK")
 @click.option("-o", "--output-folder", "folder", metavar="RUN", help="The run folder [default: runs/NAME-N].")
+@click.option(
+    "--surrogate-from",
+    metavar="RUN",
+    help="Take over the learned loss of a finished run with the same output and surrogate; train the regressor only.",
+)
 @options.data_options
+@options.checkpoint_every
 @options.overrides
+@options.processes
 def train(
     source: str,
     folder: str | None,
+    surrogate_from: str | None,
     data: str | None,
     input: str | None,  # noqa: A002  # click names arguments after options
     output: str | None,
     on_error: str | None,
+    every: float,
     overrides: tuple[str, ...],
 ) -> None:
     """Train from a TOML file, or from a task's name for its defaults.
 
+    Ctrl-C or SIGTERM finishes the step, keeps the state and stops; `ele resume RUN` goes on as if nothing had happened.
+
     \b
     ele train number-words -o run
     ele train my.toml --set seed=1
+    ele train number-words -o run --processes 2
     ele train smi2mol --data pairs.csv --input name --output smiles -o run
     """
     from ele_core import config as configuration
+    from ele_core.distributed import joined
     from ele_core.monitor import ConsoleMonitor
     from ele_core.runs import Run, free_folder
 
     columns = {"input": input, "output": output, "on_error": on_error}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])
-    target = Path(folder) if folder else free_folder(Path("runs"), Path(source).stem)
-    run = Run.start(config, target, ConsoleMonitor())
-    click.echo(f"Trained: {run.folder}")
-    click.echo(f"Next: ele evaluate {run.folder}, or ele predict {run.folder} FILE")
+    with joined() as processes:
+        name = folder or str(free_folder(Path("runs"), Path(source).stem))
+        target = Path(processes.text_from_main(name))
+        earlier = Run(surrogate_from) if surrogate_from else None
+        run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier)
+        if processes.main:
+            say_trained(run.folder)
+
+
+def say_trained(folder: Path) -> None:
+    """Where the run is, and what to do with it."""
+    click.echo(f"Trained: {folder}")
+    click.echo(f"Next: ele evaluate {folder}, or ele predict {folder} FILE")

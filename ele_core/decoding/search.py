@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ class SearchDecoder(Decoder):
         pgd: GradientDecoder.Config | None = None
         """Start from what projected gradient descent finds, with these options; none: from the best candidates."""
         trace: bool = False
-        """Record the best structure and its energy after every round."""
+        """Record how each answer came about: the structure it started from, then the one after every single edit."""
 
     config: Config
 
@@ -81,6 +82,23 @@ class Pool:
     owner: Tensor
     energy: Tensor
     expanded: Tensor
+    parent: Tensor | None = None
+    """(N,) the row of the `Lineage` from which each was made, −1 for a start; none: nobody asks."""
+
+    @classmethod
+    def cat(cls, pools: Sequence[Pool]) -> Pool:
+        """The structures of all pools, one pool after the other."""
+        parents = [pool.parent for pool in pools if pool.parent is not None]
+        return cls(
+            type(pools[0].structures).cat([pool.structures for pool in pools]),
+            torch.cat([pool.owner for pool in pools]),
+            torch.cat([pool.energy for pool in pools]),
+            torch.cat([pool.expanded for pool in pools]),
+            torch.cat(parents) if parents else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.owner)
 
     def best(self, width: int) -> Pool:
         """The `width` best of each input."""
@@ -90,16 +108,34 @@ class Pool:
 
     def at(self, rows: Tensor) -> Pool:
         """The structures at `rows`."""
-        return Pool(self.structures[rows], self.owner[rows], self.energy[rows], self.expanded[rows])
+        parent = None if self.parent is None else self.parent[rows]
+        return Pool(self.structures[rows], self.owner[rows], self.energy[rows], self.expanded[rows], parent)
 
-    def with_more(self, other: Pool) -> Pool:
-        """Both pools' structures."""
-        return Pool(
-            type(self.structures).cat([self.structures, other.structures]),
-            torch.cat([self.owner, other.owner]),
-            torch.cat([self.energy, other.energy]),
-            torch.cat([self.expanded, other.expanded]),
-        )
+
+class Lineage:
+    """Every structure that was expanded, with its parent: what it takes to follow an answer back to its start."""
+
+    def __init__(self) -> None:
+        self.beams: list[Pool] = []
+        self.size = 0
+
+    def add(self, beam: Pool) -> Tensor:
+        """Keep a beam; the row of each of its structures, for their neighbours to name as parent."""
+        first, self.size = self.size, self.size + len(beam)
+        self.beams.append(beam)
+        return torch.arange(first, self.size, device=beam.owner.device)
+
+    def paths(self, answers: Pool) -> Trace:
+        """The path to each answer, an edit a step; a shorter one stays at its answer until the longest is there."""
+        known = Pool.cat([*self.beams, answers])
+        assert known.parent is not None
+        back = [torch.arange(self.size, len(known), device=known.owner.device)]
+        while (known.parent[back[-1]] >= 0).any():
+            parent = known.parent[back[-1]]
+            back.append(torch.where(parent >= 0, parent, back[-1]))
+        rows = from_the_start(torch.stack(back))
+        structures = [known.structures[at_step].to("cpu") for at_step in rows]
+        return Trace(range(len(rows)), structures, [known.energy[at_step].cpu() for at_step in rows])
 
 
 class Search:
@@ -119,7 +155,9 @@ class Search:
         self.width = width
         owner = torch.arange(len(queries), device=queries.device).repeat_interleave(start.top_k)
         structures, energies = start.structures.to(queries.device), start.energies.to(queries.device)
-        found = Pool(structures, owner, energies.flatten(), torch.zeros_like(owner, dtype=torch.bool))
+        self.lineage = Lineage() if config.trace else None
+        parent = torch.full_like(owner, -1) if config.trace else None
+        found = Pool(structures, owner, energies.flatten(), torch.zeros_like(owner, dtype=torch.bool), parent)
         self.pool = found.at(found.energy.isfinite().nonzero().flatten())
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
         self.scored = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
@@ -129,22 +167,16 @@ class Search:
 
     def run(self, top_k: int) -> Decoding:
         """Rounds of expansion until every beam is expanded; then the `top_k` best of each input."""
-        leaders = [self._leaders()] if self.config.trace else []
         for _ in range(self.config.rounds):
             waiting = ~self.pool.expanded & (self.stale < self.config.patience)[self.pool.owner]
             beam = (waiting & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
-            if len(beam):
-                parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
-                self.pool = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
-                for found in parts:
-                    self.pool = self.pool.with_more(found)
-                self.pool = self.pool.best(self.width)
-                self._count_stale()
-            elif not self.config.trace:
+            if not len(beam):
                 break
-            if self.config.trace:
-                leaders.append(self._leaders())
-        return self._answer(top_k, self._trace(leaders))
+            parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
+            known = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
+            self.pool = Pool.cat([known, *parts]).best(self.width)
+            self._count_stale()
+        return self._answer(top_k)
 
     def _expand(self, beam: Pool) -> Pool:
         """The best neighbours of the beam that no input has seen before, scored."""
@@ -156,10 +188,11 @@ class Search:
         if self.config.budget is not None:
             fresh = fresh[ranks(owner[fresh]) < (self.config.budget - self.scored)[owner[fresh]]]
             self.scored += torch.bincount(owner[fresh], minlength=len(self.queries))
-        moved, owner = moved[fresh], owner[fresh]
+        moved, owner, row = moved[fresh], owner[fresh], row[fresh]
+        parent = None if self.lineage is None else self.lineage.add(beam)[row]
         self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
         energy = self.problem.surrogate.energy(self.queries[owner], moved)
-        return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool)).best(self.width)
+        return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent).best(self.width)
 
     def _gradient(self, beam: Pool) -> Any | None:
         """The gradient of the energy at the structures of the beam, where moves are to be ranked by it."""
@@ -183,17 +216,8 @@ class Search:
         self.stale = torch.where(least < self.least, 0, self.stale + 1)
         self.least = least
 
-    def _leaders(self) -> tuple[Any, Tensor]:
-        """The best structure of each input, and its energy."""
-        first = (ranks(self.pool.owner) == 0).nonzero().flatten()
-        return self.pool.structures[first].to("cpu"), self.pool.energy[first].cpu()
-
-    def _trace(self, leaders: list[tuple[Any, Tensor]]) -> Trace | None:
-        if not self.config.trace:
-            return None
-        return Trace(range(len(leaders)), [batch for batch, _ in leaders], [energy for _, energy in leaders])
-
-    def _answer(self, top_k: int, trace: Trace | None) -> Decoding:
+    def _answer(self, top_k: int) -> Decoding:
+        """The `top_k` best of each input, and the paths to the first of them where they are asked for."""
         rank = ranks(self.pool.owner)
         kept = (rank < top_k).nonzero().flatten()
         place = self.pool.owner[kept] * top_k + rank[kept]
@@ -201,7 +225,15 @@ class Search:
         energies[place] = self.pool.energy[kept]
         rows = torch.zeros(len(energies), dtype=torch.long, device=place.device)
         rows[place] = kept
+        trace = None if self.lineage is None else self.lineage.paths(self.pool.at(rows[::top_k]))
         return Decoding(self.pool.structures[rows].to("cpu"), energies.view(-1, top_k).cpu(), trace)
+
+
+def from_the_start(back: Tensor) -> Tensor:
+    """Paths that were followed back from their ends (L, B), the other way round; what they repeat comes last."""
+    edits = (back.diff(dim=0) != 0).sum(dim=0)
+    steps = torch.arange(len(back), device=back.device).unsqueeze(1)
+    return back.gather(0, (edits - steps).clamp(min=0))
 
 
 def first_of_each(values: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ele_core.inputs.pooling import Pooling, head, pool, pooled_width, require_texts, text_space, token_embedding
 from ele_core.inputs.text import Texts
 from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.limits import MOST_LAYERS
 
 
 class GRUBackbone(Backbone):
@@ -24,7 +25,7 @@ class GRUBackbone(Backbone):
 
         embedding: PositiveInt = 128
         """The width of a token's embedding."""
-        layers: PositiveInt = 2
+        layers: int = Field(default=2, ge=1, le=MOST_LAYERS)
         """The number of bidirectional layers."""
         width: PositiveInt = 256
         """The width of each direction's state, and of the head."""

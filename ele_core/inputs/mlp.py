@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ele_core.errors import ConfigError
 from ele_core.inputs.vector import Vectors
 from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.limits import MOST_LAYERS
 
 
 class VectorSpace(Protocol):
@@ -27,7 +28,7 @@ class MLPBackbone(Backbone):
     class Config(ComponentConfig):
         """The size of the network."""
 
-        hidden: tuple[PositiveInt, ...] = (256, 256)
+        hidden: tuple[PositiveInt, ...] = Field(default=(256, 256), max_length=MOST_LAYERS)
         """The widths of the hidden layers; none makes the backbone linear."""
         activation: Literal["gelu", "relu"] = "gelu"
         """The function between layers."""

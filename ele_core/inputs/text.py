@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 from tokenizers import Regex, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from tokenizers.trainers import WordLevelTrainer
 from torch import Tensor
 
+from ele_core.archive import brief, read_json
 from ele_core.errors import InvalidInput, ModelError
 from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.tensors import Tensors
@@ -26,6 +27,8 @@ PADDING = 0
 """The token after the end of a text."""
 UNKNOWN = 1
 """The token that stands for every token outside the vocabulary."""
+LONGEST = 1 << 16
+"""The greatest `max_length`: every batch is as wide, also where a stranger's file says how wide that is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ class TextInput(InputSpace[str]):
         unknown: Literal["token", "error"] = "token"
         """A token outside the vocabulary: `token` reads it as `<unk>`, `error` refuses the text. The training texts
         themselves always pass where `min_frequency` is 1."""
-        max_length: PositiveInt | None = None
+        max_length: int | None = Field(default=None, ge=1, le=LONGEST)
         """The most tokens in a text; by default twice as many as the longest training text has, so that held-out
         texts that are a little longer still fit."""
         on_long: Literal["error", "truncate"] = "error"
@@ -117,9 +120,9 @@ class TextInput(InputSpace[str]):
         if not texts:
             what = "a vocabulary cannot be learned from no texts."
             raise InvalidInput(what, fix="Give at least one training text.")
-        tokenizer = _train(texts, self.config.pattern or _ANY_CHARACTER, self.config.min_frequency)
+        tokenizer = _train(texts, self._pattern, self.config.min_frequency)
         longest = self.config.max_length or 2 * max(len(tokens) for tokens in _encode(tokenizer, texts))
-        self._tokenizer, self._max_length = tokenizer, longest
+        self._tokenizer, self._max_length = tokenizer, min(longest, LONGEST)
 
     def pack(self, values: Sequence[str]) -> Texts:
         """Texts → tokens (B, max_length) and lengths (B,)."""
@@ -135,6 +138,13 @@ class TextInput(InputSpace[str]):
             self._refuse_unknown(tokens, texts)
         return Texts(torch.from_numpy(tokens), torch.from_numpy(lengths))
 
+    def unpack(self, batch: Texts) -> list[str]:
+        """The inverse of `pack`; an unknown token comes back as `<unk>`."""
+        tokenizer = self._fitted()
+        names = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
+        rows = zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
+        return ["".join(names[token] for token in tokens[:length]) for tokens, length in rows]
+
     def sizes(self, batch: Tensors) -> Tensor | None:
         """(B,) the number of tokens in each text."""
         return batch.lengths if isinstance(batch, Texts) else None
@@ -146,17 +156,20 @@ class TextInput(InputSpace[str]):
         (folder / _FILE).write_text(copy.to_str(pretty=True), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
-        """Read what `save` wrote."""
+        """Read the vocabulary and the longest length that `save` wrote; how texts are cut, the configuration says.
+
+        The library's own reader would also build what else its format can name: normalisers, padding to any length.
+        """
         file = folder / _FILE
+        names, self._max_length = _stored(file)
         try:
-            tokenizer = Tokenizer.from_str(file.read_text(encoding="utf-8"))
-            longest = int((tokenizer.truncation or {})["max_length"])
-        except Exception as error:  # the library raises bare Exceptions
-            what = f"the vocabulary cannot be read: {error!r}."
-            raise ModelError(what, where=str(file), fix="Save the model again.") from error
-        # Our own packing cuts texts, after it has seen how long they are.
-        tokenizer.no_truncation()
-        self._tokenizer, self._max_length = tokenizer, longest
+            self._tokenizer = _tokenizer(names, self._pattern)
+        except Exception as error:  # the library raises bare Exceptions, and half a surrogate pair is no name
+            raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
+
+    @property
+    def _pattern(self) -> str:
+        return self.config.pattern or _ANY_CHARACTER
 
     def _fitted(self) -> Tokenizer:
         if self._tokenizer is None:
@@ -183,6 +196,8 @@ class TextInput(InputSpace[str]):
 
 
 _FILE = "tokenizer.json"
+_AGAIN = "Save the model again."
+_SPECIAL = ["<pad>", "<unk>"]
 _ANY_CHARACTER = r"[\s\S]"  # a plain dot would leave line breaks out
 _CHUNK = 10_000  # texts encoded at a time: the library's own results are large
 
@@ -216,19 +231,39 @@ def _check_text(text: object, index: int) -> None:
 
 def _train(texts: list[str], pattern: str, min_frequency: int) -> Tokenizer:
     """A tokenizer whose vocabulary is padding, unknown, then the tokens of `texts`."""
-    splitter = Split(Regex(pattern), "isolated")
     learner = Tokenizer(WordLevel())
-    learner.pre_tokenizer = splitter
+    learner.pre_tokenizer = Split(Regex(pattern), "isolated")
     # The library would stop at 30,000 tokens, and would cut texts at its own special tokens: we add ours below.
     trainer = WordLevelTrainer(
         vocab_size=2**31 - 1, min_frequency=min_frequency, special_tokens=[], show_progress=False
     )
     learner.train_from_iterator(texts, trainer)
     learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
-    names = ["<pad>", "<unk>", *(token for token, _ in learned if token not in ("<pad>", "<unk>"))]
-    tokenizer = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = splitter
+    return _tokenizer([*_SPECIAL, *(token for token, _ in learned if token not in _SPECIAL)], pattern)
+
+
+def _tokenizer(names: list[str], pattern: str) -> Tokenizer:
+    """A tokenizer that cuts at the matches of `pattern` and numbers tokens by their place in `names`."""
+    tokenizer = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token=_SPECIAL[UNKNOWN]))
+    tokenizer.pre_tokenizer = Split(Regex(pattern), "isolated")
     return tokenizer
+
+
+def _stored(file: Path) -> tuple[list[str], int]:
+    """The names of all tokens in their order, and the longest length, from a file that `save` wrote."""
+    state = read_json(file)
+    try:
+        kind, numbers, longest = state["model"]["type"], state["model"]["vocab"], state["truncation"]["max_length"]
+        names = sorted(numbers, key=numbers.__getitem__)
+        ours = kind == "WordLevel" and names[: len(_SPECIAL)] == _SPECIAL
+        ours = ours and [numbers[name] for name in names] == list(range(len(names)))
+    except (KeyError, TypeError, AttributeError):
+        ours = False
+    if not ours:
+        raise ModelError("the vocabulary cannot be read: not one of a text input.", where=str(file), fix=_AGAIN)
+    if not isinstance(longest, int) or not 1 <= longest <= LONGEST:
+        raise ModelError(f"max_length should be between 1 and {LONGEST:,}.", where=str(file), fix=_AGAIN)
+    return names, longest
 
 
 def _encode(tokenizer: Tokenizer, texts: list[str]) -> Iterator[list[int]]:

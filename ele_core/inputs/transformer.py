@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ele_core.inputs.pooling import Pooling, head, pool, pooled_width, require_texts, text_space, token_embedding
 from ele_core.inputs.text import Texts
 from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.limits import MOST_LAYERS
 
 
 class TransformerBackbone(Backbone):
@@ -23,7 +24,7 @@ class TransformerBackbone(Backbone):
     class Config(ComponentConfig):
         """The size of the network."""
 
-        layers: PositiveInt = 4
+        layers: int = Field(default=4, ge=1, le=MOST_LAYERS)
         """The number of attention layers."""
         width: PositiveInt = 128
         """The width of a token's vector, a multiple of `heads`; the feed-forward layers are four times as wide."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ele_core.archive import brief, read_json
 from ele_core.errors import InvalidInput, ModelError
 from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.tensors import Tensors
@@ -99,12 +100,16 @@ class VectorInput(InputSpace[Vector]):
     def load(self, folder: Path) -> None:
         """Read what `save` wrote."""
         file = folder / _FILE
+        state = read_json(file)
         try:
-            state = json.loads(file.read_text(encoding="utf-8"))
-            self._scaling = np.array(state["mean"], dtype=float), np.array(state["deviation"], dtype=float)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            what = f"the scaling cannot be read: {error!r}."
+            mean, deviation = (_row(state[name], 0) for name in ("mean", "deviation"))
+            _matrix([mean, deviation], None)
+        except (KeyError, TypeError, InvalidInput) as error:
+            what = f"the scaling cannot be read: {brief(error)}."
             raise ModelError(what, where=str(file), fix="Save the model again.") from error
+        if not (deviation > 0).all():
+            raise ModelError("a deviation is not positive.", where=str(file), fix="Save the model again.")
+        self._scaling = mean, deviation
 
     def _fitted(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         if self._scaling is None:

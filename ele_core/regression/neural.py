@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ele_core.context import Context
-from ele_core.data import batches
+from ele_core.data import ShuffledBatches
 from ele_core.interfaces import Backbone, Choice, ComponentConfig, InputSpace, Regressor, Surrogate, Takes
 from ele_core.optimisation import Training, optimise
 from ele_core.plugins import registry
@@ -44,23 +44,24 @@ class NeuralRegressor(Regressor):
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Embed the outputs once, then train on the pairs; the best validation error is kept."""
         inputs, training = train[0], self.config.training
-        targets = self.surrogate.embed(train[1])
-        validation_targets = self.surrogate.embed(validation[1])
+        targets = context.processes.spread(self.surrogate.embed, train[1])
+        validation_targets = context.processes.spread(self.surrogate.embed, validation[1])
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
-            del generator  # the batch is all there is: nothing is drawn at random here
+            views = self.inputs.augment(inputs[rows], generator)
             target = targets[rows.to(targets.device)]
-            return (self._sphere(inputs[rows].to(context.device)) - target).square().sum(dim=1).mean()
+            return (self._sphere(views.to(context.device)) - target).square().sum(dim=1)
 
         def evaluate() -> dict[str, float]:
-            errors = (self.predict(validation[0]) - validation_targets).square().sum(dim=1)
+            predicted = context.processes.spread(self.predict, validation[0])
+            errors = (predicted - validation_targets).square().sum(dim=1)
             return {"validation_error": errors.mean().item()}
 
         optimise(
             self.backbone,
             training,
             count=len(inputs),
-            source=batches(len(inputs), training.batch_size, context, "regression", self.inputs.sizes(inputs)),
+            source=ShuffledBatches(len(inputs), training.batch_size, context, "regression", self.inputs.sizes(inputs)),
             loss=loss,
             evaluate=evaluate,
             context=context,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 import torch
@@ -11,10 +11,10 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ele_core.context import Context
-from ele_core.data import batches
+from ele_core.data import Batches, ShuffledBatches
 from ele_core.interfaces import Choice, ComponentConfig, Encoder, OutputSpace, Surrogate, Takes
 from ele_core.losses import ContrastiveLoss
-from ele_core.mining import mined_batches
+from ele_core.mining import MinedBatches
 from ele_core.optimisation import Training, optimise
 from ele_core.plugins import registry
 
@@ -79,8 +79,11 @@ class ContrastiveSurrogate(Surrogate):
             batch = outputs[rows]
             points = self.space.relax(batch), self.space.relax(self.space.augment(batch, generator))
             anchors, views = (self._sphere(self._soften(point, generator).to(context.device)) for point in points)
-            negative = different(self.space.keys(batch)).to(context.device)
-            return self.config.loss(anchors, views, negative).mean()
+            keys = self.space.keys(batch)
+            all_keys = context.processes.gather(keys)
+            first = context.processes.first(len(batch))
+            negative = different(keys, all_keys).to(context.device)
+            return self.config.loss(anchors, context.processes.gather_with_gradient(views), negative, first)
 
         optimise(
             self.encoder,
@@ -94,18 +97,18 @@ class ContrastiveSurrogate(Surrogate):
             steps=steps,
         )
 
-    def _batches(self, outputs: Any, context: Context, stage: str) -> Iterator[Tensor]:
+    def _batches(self, outputs: Any, context: Context, stage: str) -> Batches:
         size, mining = self.config.training.batch_size, self.config.mining
         if mining is None:
-            return batches(len(outputs), size, context, stage)
+            return ShuffledBatches(len(outputs), size, context, stage)
 
         def embed(rows: Tensor) -> Tensor:
             self.encoder.eval()
-            embeddings = self.embed(outputs[rows]).cpu()
+            embeddings = context.processes.spread(lambda own: self.embed(outputs[own]).cpu(), rows)
             self.encoder.train()
             return embeddings
 
-        return mined_batches(len(outputs), size, mining.group, mining.refresh, embed, context, stage)
+        return MinedBatches(len(outputs), size, mining.group, mining.refresh, embed, context, stage)
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim) on the unit sphere."""
@@ -150,18 +153,24 @@ class Views:
     def __init__(self, surrogate: ContrastiveSurrogate, outputs: Any, context: Context) -> None:
         self.surrogate = surrogate
         self.outputs = outputs
+        self.processes = context.processes
         self.views = surrogate.space.augment(outputs, context.generator("embedding", "validation"))
-        self.negative = different(surrogate.space.keys(outputs)).to(context.device)
+        self.keys = surrogate.space.keys(outputs).to(context.device)
 
     def evaluate(self) -> dict[str, float]:
         """The validation loss, and how often a structure's own view is the nearest of all views."""
-        anchors, views = self.surrogate.embed(self.outputs), self.surrogate.embed(self.views)
-        losses = self.surrogate.config.loss(anchors, views, self.negative)
-        others = (anchors @ views.T).masked_fill(~self.negative, -1)
-        nearest = ((anchors * views).sum(dim=1) > others.amax(dim=1)).float()
-        return {"validation_loss": losses.mean().item(), "own_view_nearest": nearest.mean().item()}
+        anchors, views = (self.processes.spread(self.surrogate.embed, part) for part in (self.outputs, self.views))
+        losses, nearest = [], []
+        for first in range(0, len(anchors), CHUNK):
+            some = slice(first, first + CHUNK)
+            negative = different(self.keys[some], self.keys)
+            losses.append(self.surrogate.config.loss(anchors[some], views, negative, first))
+            others = (anchors[some] @ views.T).masked_fill(~negative, -1)
+            nearest.append((anchors[some] * views[some]).sum(dim=1) > others.amax(dim=1))
+        own_nearest = torch.cat(nearest).float().mean().item()
+        return {"validation_loss": torch.cat(losses).mean().item(), "own_view_nearest": own_nearest}
 
 
-def different(keys: Tensor) -> Tensor:
-    """(B, B) true where two keys (B, 2) differ: equal structures are not negatives of each other."""
-    return (keys.unsqueeze(0) != keys.unsqueeze(1)).any(dim=2)
+def different(keys: Tensor, others: Tensor) -> Tensor:
+    """(B, N) true where keys (B, 2) and (N, 2) differ: equal structures are not negatives of each other."""
+    return (keys.unsqueeze(1) != others.unsqueeze(0)).any(dim=2)

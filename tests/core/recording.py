@@ -1,10 +1,11 @@
-"""A monitor that remembers."""
+"""A monitor that remembers, and work that is kept in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ele_core.monitor import Monitor
+from ele_core.work import Snapshot, Work
 
 
 class Recorder(Monitor):
@@ -31,3 +32,38 @@ class Recorder(Monitor):
 
     def best(self, stage: str) -> list[bool]:
         return [best for name, _, _, best in self.rows if name == stage]
+
+
+class Stopped(Exception):
+    """Raised in the middle of work."""
+
+
+class Memory(Work):
+    """Keeps copies of the state in memory, as a disk would; stops at its `stop_after`-th step."""
+
+    def __init__(self, kept: Mapping[str, Snapshot] | None = None, stop_after: int | None = None) -> None:
+        self.kept = dict(kept or {})
+        self.stop_after = stop_after
+        self.steps = 0
+
+    def saved(self, name: str) -> Snapshot | None:
+        found = self.kept.get(name)
+        return found and copied(found, found.finished)
+
+    def step(self, name: str, snapshot: Callable[[], Snapshot]) -> None:
+        self.steps += 1
+        if self.steps == self.stop_after:
+            self.keep(name, snapshot())
+            raise Stopped
+
+    def keep(self, name: str, snapshot: Snapshot) -> None:
+        self.kept[name] = copied(snapshot)
+
+    def finish(self, name: str, snapshot: Snapshot, *, closes: bool = False) -> None:
+        self.kept[name] = copied(snapshot, finished=True)
+
+
+def copied(snapshot: Snapshot, finished: bool = False) -> Snapshot:
+    """The same state, which no later step changes."""
+    tensors = {name: tensor.detach().clone() for name, tensor in snapshot.tensors.items()}
+    return Snapshot(tensors, dict(snapshot.values), finished)

@@ -47,9 +47,12 @@ def ele(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         monkeypatch.setattr(sys, "argv", ["ele", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
         capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
+        code: int | str | None = 0
+        try:
             main()
-        return Outcome(int(caught.value.code or 0), *capsys.readouterr())
+        except SystemExit as done:
+            code = done.code
+        return Outcome(int(code or 0), *capsys.readouterr())
 
     return run
 
@@ -92,7 +95,7 @@ def test_every_command_has_help(path, flag):
 
 def test_the_commands_are_those_of_the_documentation():
     assert {" ".join(path) for path in commands(cli)} >= {
-        *("plugins", "init", "train", "predict", "evaluate", "debug", "debug config", "debug data"),
+        *("plugins", "init", "train", "resume", "predict", "evaluate", "debug", "debug config", "debug data"),
     }
 
 
@@ -195,6 +198,31 @@ def test_a_folder_that_is_taken_is_refused_and_left_as_it_was(ele, copy, setting
     before = (copy / "config.toml").stat().st_mtime_ns
     assert fails(ele("train", "number-words", "-o", copy, *settings), 1, "there is something there already", "-o")
     assert (copy / "config.toml").stat().st_mtime_ns == before
+
+
+def test_a_run_that_is_resumed_ends_as_it_would_have_and_says_what_comes_next(ele, copy):
+    weights = (copy / "model" / "model.safetensors").read_bytes()
+    shutil.rmtree(copy / "model")
+    outcome = ele("resume", copy, "--checkpoint-every", "0")
+    assert outcome.code == 0, outcome.err
+    assert f"Next: ele evaluate {copy}" in outcome.out
+    assert (copy / "model" / "model.safetensors").read_bytes() == weights
+    again = ele("resume", copy)
+    assert again.code == 0
+    assert "nothing to do" in again.err
+
+
+def test_a_surrogate_can_be_taken_over_from_a_run(ele, copy, settings, tmp_path):
+    outcome = ele("train", "number-words", "-o", "second", "--surrogate-from", copy, *settings)
+    assert outcome.code == 0, outcome.err
+    lines = (tmp_path / "second" / "metrics.jsonl").read_text().splitlines()
+    assert {json.loads(line)["stage"] for line in lines} == {"regression"}
+    assert fails(
+        ele("train", "number-words", "-o", "third", "--surrogate-from", copy, *settings, "--set", "surrogate.dim=9"),
+        2,
+        "surrogate cannot be used",
+        "surrogate.dim: 8 → 9",
+    )
 
 
 def test_a_folder_that_cannot_be_made_is_no_traceback(ele, settings, tmp_path):
@@ -314,8 +342,15 @@ def test_a_result_can_be_recorded_with_all_it_takes_to_get_it_again(ele, copy, t
 
 def test_what_is_no_run_is_refused(ele, tmp_path):
     assert fails(ele("evaluate", "nowhere"), 2, "nowhere")
-    assert fails(ele("evaluate", tmp_path), 1, "not a finished run", "ele train")
-    assert fails(ele("predict", tmp_path, "-"), 1, "not a finished run")
+    for arguments in (["evaluate", tmp_path], ["predict", tmp_path, "-"], ["resume", tmp_path]):
+        assert fails(ele(*arguments), 1, "there is no run here", "ele train")
+
+
+def test_a_run_that_has_not_finished_is_refused_with_how_to_finish_it(ele, copy, settings):
+    shutil.rmtree(copy / "model")
+    for arguments in (["evaluate", copy], ["predict", copy, "-"]):
+        assert fails(ele(*arguments), 1, "this run has not finished", f"ele resume {copy}")
+    assert fails(ele("train", "number-words", "-o", copy, *settings), 1, "unfinished run", f"ele resume {copy}")
 
 
 def test_a_damaged_model_is_one_paragraph(ele, copy):

@@ -49,11 +49,13 @@ def weights(made: ContrastiveSurrogate) -> Tensor:
 
 def test_only_structures_with_other_keys_are_negatives(space):
     keys = space.keys(space.pack(["ab", "ba", "ab", ""]))
-    assert different(keys).int().tolist() == [[0, 1, 0, 1], [1, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1, 0]]
+    assert different(keys, keys).int().tolist() == [[0, 1, 0, 1], [1, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1, 0]]
+    assert different(keys[1:3], keys).int().tolist() == [[1, 0, 1, 1], [0, 1, 0, 1]]
 
 
 def test_keys_that_share_one_half_are_still_different():
-    assert different(torch.tensor([[1, 2], [1, 3], [2, 2]])).sum() == 6
+    keys = torch.tensor([[1, 2], [1, 3], [2, 2]])
+    assert different(keys, keys).sum() == 6
 
 
 def test_a_batch_of_equal_structures_teaches_nothing(space):
@@ -66,9 +68,9 @@ def test_a_batch_of_equal_structures_teaches_nothing(space):
 def test_the_loss_in_training_never_sees_a_pair_of_equal_structures_as_negatives(space, monkeypatch):
     seen = []
 
-    def spy(_: Any, anchors: Tensor, views: Tensor, negative: Tensor) -> Tensor:
+    def spy(_: Any, anchors: Tensor, views: Tensor, negative: Tensor, first: int = 0) -> Tensor:
         seen.append(negative)
-        return (anchors - views).square().sum(dim=1)
+        return (anchors - views[first : first + len(anchors)]).square().sum(dim=1)
 
     monkeypatch.setattr(contrastive.ContrastiveLoss, "__call__", spy)
     surrogate(space, training={"epochs": 1, "batch_size": 4}).fit(
@@ -164,6 +166,13 @@ def test_validation_views_are_drawn_once_and_follow_the_seed(space):
     assert views.evaluate() == views.evaluate()
     assert views.evaluate() == Views(made, validation, Context(seed=1)).evaluate()
     assert views.evaluate() != Views(made, validation, Context(seed=2)).evaluate()
+
+
+def test_evaluating_in_chunks_changes_nothing(space, monkeypatch):
+    views = Views(surrogate(space), random_outputs(space, 23), Context())
+    whole = views.evaluate()
+    monkeypatch.setattr(contrastive, "CHUNK", 5)
+    assert views.evaluate() == pytest.approx(whole, rel=1e-5)
 
 
 def test_pre_training_runs_its_steps_on_the_extra_outputs_and_then_fine_tunes(space, monkeypatch):

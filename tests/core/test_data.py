@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ele_core.context import Context
-from ele_core.data import distinct, epoch_batches, member, split
+from ele_core.data import ShuffledBatches, distinct, epoch_batches, member, split
 from ele_core.errors import DataError
 
 
@@ -50,6 +50,25 @@ def test_bucketed_batches_hold_like_lengths_in_random_order():
     lengths = torch.stack([sizes[batch].float().mean() for batch in rows])
     assert not torch.equal(lengths, lengths.sort().values)
     assert torch.cat(rows).sort().values.tolist() == list(range(2000))
+
+
+def test_batches_are_those_of_one_epoch_after_the_other():
+    context = Context(seed=1)
+    source = ShuffledBatches(23, 5, context, "regression")
+    drawn = [source.draw() for _ in range(10)]
+    expected = [batch for epoch in (0, 1) for batch in epoch_batches(23, 5, context, "regression", epoch)]
+    assert all(map(torch.equal, drawn, expected))
+
+
+@pytest.mark.parametrize("drawn", [0, 1, 4, 5, 12])
+@pytest.mark.parametrize("sizes", [None, torch.arange(23)])
+def test_batches_go_on_from_a_kept_state_as_if_they_had_not_stopped(drawn, sizes):
+    undisturbed, other = (ShuffledBatches(23, 5, Context(seed=1), "regression", sizes) for _ in range(2))
+    for _ in range(drawn):
+        undisturbed.draw()
+    other.draw()  # where it stood before does not matter
+    other.restore(undisturbed.state())
+    assert all(torch.equal(undisturbed.draw(), other.draw()) for _ in range(12))
 
 
 def test_distinct_keeps_the_first_of_equal_keys_in_order():

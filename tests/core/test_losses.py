@@ -60,6 +60,14 @@ def test_structures_that_are_not_negatives_do_not_count(pairs):
         torch.testing.assert_close(loss(anchors, views, negative)[0], loss(anchors, changed, negative)[0])
 
 
+def test_some_anchors_among_all_views_have_the_loss_they_have_among_all_anchors(pairs):
+    anchors, views = pairs
+    for member in ("info-nce", "soft-triplet"):
+        loss = ContrastiveLoss(member=member)
+        some = loss(anchors[2:5], views, off_diagonal(6)[2:5], first=2)
+        torch.testing.assert_close(some, loss(anchors, views, off_diagonal(6))[2:5])
+
+
 def test_a_batch_without_negatives_has_a_finite_loss(pairs):
     anchors, views = pairs
     none = torch.zeros(6, 6, dtype=torch.bool)

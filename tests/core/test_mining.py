@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 import torch
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.mining import mined_batches, near_groups
+from ele_core.mining import MinedBatches, near_groups
 
 
 def embeddings(count: int, dim: int = 2) -> Tensor:
@@ -43,8 +41,8 @@ def test_equal_structures_can_be_grouped():
 
 def batches(count: int, seed: int = 0, number: int = 12) -> list[Tensor]:
     points = embeddings(count)
-    source = mined_batches(count, 16, 4, 3, lambda rows: points[rows], Context(seed), "embedding")
-    return list(islice(source, number))
+    source = MinedBatches(count, 16, 4, 3, lambda rows: points[rows], Context(seed), "embedding")
+    return [source.draw() for _ in range(number)]
 
 
 def test_batches_hold_rows_once_and_follow_the_seed():
@@ -61,10 +59,25 @@ def test_most_rows_are_seen_in_an_epoch_and_all_of_them_in_a_few():
 
 def test_rows_are_embedded_as_the_network_is_then():
     asked = []
-    source = mined_batches(
-        96, 16, 4, 3, lambda rows: asked.append(rows) or embeddings(96)[rows], Context(), "embedding"
-    )
-    next(source)
+    source = MinedBatches(96, 16, 4, 3, lambda rows: asked.append(rows) or embeddings(96)[rows], Context(), "embedding")
+    source.draw()
     assert len(asked) == 1
-    list(islice(source, 3))
+    for _ in range(3):
+        source.draw()
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("drawn", [0, 1, 3, 4, 6, 11])
+def test_batches_go_on_from_a_kept_state_although_the_network_has_changed_since(drawn):
+    network = {"seed": 0}
+
+    def embed(rows: Tensor) -> Tensor:
+        return torch.randn(96, 2, generator=torch.Generator().manual_seed(network["seed"]))[rows]
+
+    undisturbed, other = (MinedBatches(96, 16, 4, 3, embed, Context(), "embedding") for _ in range(2))
+    for _ in range(drawn):
+        undisturbed.draw()
+    state = {name: value.clone() for name, value in undisturbed.state().items()}
+    network["seed"] = 1
+    other.restore(state)
+    assert all(torch.equal(undisturbed.draw(), other.draw()) for _ in range(8))

@@ -56,6 +56,34 @@ def test_metrics_and_times_go_to_files_of_their_own(tmp_path):
     assert [set(line) for line in times] == [{"stage", "step", "seconds"}] * 2
 
 
+def test_restored_files_lose_the_lines_that_came_later_and_go_on_from_there(tmp_path):
+    first = FileMonitor(tmp_path)
+    first.evaluation("embedding", 5, {"loss": 0.125}, best=True)
+    state = json.loads(json.dumps(first.state()))
+    kept = {name: (tmp_path / name).read_text() for name in FileMonitor.FILES}
+    first.evaluation("embedding", 6, {"loss": 0.5})
+    second = FileMonitor(tmp_path)
+    second.restore(state)
+    assert {name: (tmp_path / name).read_text() for name in FileMonitor.FILES} == kept
+    second.evaluation("embedding", 6, {"loss": 0.25})
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["loss"] for line in lines] == [0.125, 0.25]
+    assert second.state()["lines"]["metrics.jsonl"] == (tmp_path / "metrics.jsonl").read_text().splitlines(True)
+
+
+def test_the_clock_of_a_restored_monitor_goes_on_from_the_time_that_was_kept(tmp_path):
+    monitor = FileMonitor(tmp_path)
+    monitor.restore({"seconds": 1000.0})
+    monitor.evaluation("embedding", 5, {"loss": 0.125})
+    assert json.loads((tmp_path / "times.jsonl").read_text())["seconds"] >= 1000
+
+
+def test_restoring_nothing_leaves_empty_files(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("of a training that kept no state\n")
+    FileMonitor(tmp_path).restore({})
+    assert {name: (tmp_path / name).read_text() for name in FileMonitor.FILES} == dict.fromkeys(FileMonitor.FILES, "")
+
+
 def test_several_monitors_all_hear_and_the_first_shows_progress():
     first, second = Recorder(), Recorder()
     monitors = Monitors(first, second)

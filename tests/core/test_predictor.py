@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ele_core import Metric, StructuredPredictor
-from ele_core.errors import ConfigError, DataError, InvalidInput, InvalidOutput
+from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, ModelError
 from ele_sequences.space import SequenceSpace
 
 QUICK: dict[str, Any] = {
@@ -101,6 +101,25 @@ def test_fitting_twice_starts_afresh(pairs):
 
 
 # -- fitting ------------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_into_a_run_is_the_same_and_is_not_done_again(pairs, tmp_path):
+    plain = quick().fit(*pairs)
+    for _ in range(2):
+        kept = quick().fit(*pairs, run=tmp_path / "run")
+        left, right = (each.decode(pairs[0][:9]).decoding.energies for each in (plain, kept))
+        assert torch.equal(left, right)
+    assert (tmp_path / "run" / "model").is_dir()
+    with pytest.raises(DataError, match="the data, or their split, have changed"):
+        quick().fit(pairs[0][1:], pairs[1][1:], run=tmp_path / "run")
+    with pytest.raises(ModelError, match=r"the configuration has changed: seed: 0 → 1"):
+        quick(seed=1).fit(*pairs, run=tmp_path / "run")
+
+
+def test_a_run_is_not_taken_for_one_with_another_validation_set(pairs, tmp_path):
+    quick().fit(*pairs, validation=20, run=tmp_path / "run")
+    with pytest.raises(EleError, match="changed"):
+        quick().fit(*pairs, validation=40, run=tmp_path / "run")
 
 
 def test_inputs_and_outputs_must_stand_in_pairs(pairs):
@@ -226,6 +245,21 @@ def test_each_input_may_have_candidates_of_its_own(predictor):
     found = predictor.decode(words, candidates=[["1", "9"], ["22"], ["3", "33", "333"]], top_k=3)
     assert [set(each.objects) for each in found] == [{"1", "9"}, {"22"}, {"3", "33", "333"}]
     assert [len(each.energies) for each in found] == [2, 1, 3]
+
+
+def test_candidates_of_their_own_stay_with_their_inputs_where_many_are_decoded_in_blocks(predictor, monkeypatch):
+    words, own = ["one", "two", "three", "four", "five"], [["1", "9"], ["22"], ["3", "33"], ["4"], ["5", "55"]]
+    whole = predictor.decode(words, candidates=own, top_k=2)
+    monkeypatch.setattr("ele_core.model.BLOCK", 2)
+    blocks = predictor.decode(words, candidates=own, top_k=2)
+    assert [each.objects for each in blocks] == [each.objects for each in whole]
+    assert [set(each.objects) for each in blocks] == [set(each) for each in own]
+
+
+def test_an_input_without_candidates_is_named_by_its_place_among_all(predictor, monkeypatch):
+    monkeypatch.setattr("ele_core.model.BLOCK", 2)
+    with pytest.raises(DataError, match="input 3 has none"):
+        predictor.predict(["one"] * 5, candidates=[["1"], ["2"], ["3"], [], ["5"]])
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_a_run_holds_its_configuration_data_metrics_and_model(trained_run):
         "metrics.jsonl",
         "model",
         "times.jsonl",
+        "trained.json",
     ]
     data = json.loads((trained_run / "data.json").read_text())
     assert [len(data[part]) for part in ("train", "validation", "test")] == [160, 20, 20]
@@ -103,12 +104,60 @@ def test_what_training_settled_cannot_be_changed_afterwards(copy):
         run.model(["surrogate.dim=9", "regressor.training.epochs=3", "decoder.steps=2"])
 
 
-@pytest.mark.parametrize("name", ["config.toml", "model"])
-def test_a_folder_without_its_parts_is_no_run(copy, name):
-    path = copy / name
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with pytest.raises(ModelError, match=r"run: not a finished run.*ele train"):
+def test_what_a_run_was_trained_with_is_written_down(trained_run):
+    trained = json.loads((trained_run / "trained.json").read_text())
+    assert trained["config"]["surrogate.dim"] == 8
+    assert "decoder.name" not in trained["config"], "how it decodes may change"
+    assert trained["data"] == json.loads((trained_run / "data.json").read_text())["fingerprint"]
+    assert trained["versions"]["torch"] == torch.__version__
+    assert trained["processes"] == 1
+
+
+def test_a_folder_without_a_configuration_is_no_run(copy):
+    (copy / "config.toml").unlink()
+    with pytest.raises(ModelError, match=r"run: there is no run here.*ele train"):
         Run(copy)
+
+
+def test_a_folder_without_a_model_is_a_run_that_has_not_finished(copy):
+    shutil.rmtree(copy / "model")
+    with pytest.raises(ModelError, match=rf"run: this run has not finished.*ele resume {copy}"):
+        Run(copy)
+
+
+def test_a_run_that_has_not_finished_is_not_started_anew_but_gone_on_with(copy):
+    model = {file.name: file.read_bytes() for file in (copy / "model").iterdir()}
+    metrics = (copy / "metrics.jsonl").read_bytes()
+    config = Run(copy).config
+    shutil.rmtree(copy / "model")
+    with pytest.raises(ModelError, match=rf"there is an unfinished run.*ele resume {copy}"):
+        Run.start(config, copy, Recorder())
+    Run.resume(copy, Recorder())
+    assert {file.name: file.read_bytes() for file in (copy / "model").iterdir()} == model
+    assert (copy / "metrics.jsonl").read_bytes() == metrics
+    assert not (copy / "checkpoints").exists()
+
+
+def test_a_run_that_has_finished_is_left_alone_when_it_is_resumed(copy):
+    before = {file: file.stat().st_mtime_ns for file in copy.rglob("*")}
+    recorder = Recorder()
+    Run.resume(copy, recorder)
+    assert "nothing to do" in recorder.messages[-1]
+    assert {file: file.stat().st_mtime_ns for file in copy.rglob("*")} == before
+
+
+def test_the_surrogate_of_another_run_is_taken_over_and_only_the_regressor_is_trained(copy, tmp_path):
+    first = Run(copy)
+    config = configuration.load(copy / "config.toml", ["seed=5", "regressor.training.epochs=1"])
+    recorder = Recorder()
+    second = Run.start(config, tmp_path / "second", recorder, surrogate_from=first)
+    assert recorder.stages() == ["regression"]
+    left, right = (run.model().surrogate.state() for run in (first, second))
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    other = configuration.load(copy / "config.toml", ["surrogate.dim=9"])
+    with pytest.raises(ConfigError, match=r"surrogate cannot be used.*surrogate\.dim: 8 → 9"):
+        Run.start(other, tmp_path / "third", Recorder(), surrogate_from=first)
+    assert not (tmp_path / "third").exists()
 
 
 @pytest.mark.parametrize("content", ["{", '{"train": []}', '{"train": 3, "validation": [], "test": []}', "[]"])

@@ -10,11 +10,11 @@ from linear import linear_problem, random_queries
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.data import ranks
+from ele_core.data import member, ranks
 from ele_core.decoding import search as module
 from ele_core.decoding.candidates import CandidatesDecoder
 from ele_core.decoding.gradient import GradientDecoder
-from ele_core.decoding.search import SearchDecoder, contains, first_of_each
+from ele_core.decoding.search import SearchDecoder, contains, first_of_each, from_the_start
 from ele_core.interfaces import Candidates, Problem
 
 
@@ -82,6 +82,17 @@ def test_chunks_change_nothing(problem, queries, monkeypatch):
     assert [energy.tolist() for energy in whole.trace.energies] == [energy.tolist() for energy in parts.trace.energies]
 
 
+def test_chunks_whose_paths_differ_in_length_make_one_trace(problem, queries, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 6)
+    mixed = torch.cat([problem.candidates.embeddings[:6], queries[:6]])
+    found = decode(mixed, problem, trace=True)
+    assert len(found.trace.steps) > 1
+    assert {len(structures) for structures in found.trace.structures} == {12}
+    assert torch.equal(problem.space.keys(found.trace.structures[-1]), problem.space.keys(found.best))
+    start, end = (problem.space.keys(found.trace.structures[at][:6]) for at in (0, -1))
+    assert torch.equal(start, end), "a candidate that is the answer stays where it is"
+
+
 def test_no_structure_of_an_input_is_scored_twice(problem, queries, monkeypatch):
     scored: list[tuple[int, ...]] = []
     energy = type(problem.surrogate).energy
@@ -123,16 +134,60 @@ def test_it_needs_no_gradient(problem, queries, monkeypatch):
     assert decode(queries, problem, moves=10).energies.isfinite().all()
 
 
-def test_the_trace_falls_from_the_best_candidate_to_the_answer(problem, queries):
-    found = decode(queries, problem, rounds=6, trace=True)
-    best = CandidatesDecoder().decode(queries, problem, context=Context())
-    energies = torch.stack(found.trace.energies)
-    assert list(found.trace.steps) == list(range(7))
-    torch.testing.assert_close(energies[0], best.energies[:, 0])
-    torch.testing.assert_close(energies[-1], found.energies[:, 0])
-    assert (energies.diff(dim=0) <= 0).all()
-    assert torch.equal(problem.space.keys(found.trace.structures[-1]), problem.space.keys(found.best))
-    assert decode(queries, problem, rounds=2).trace is None
+def test_the_trace_is_the_path_of_single_edits_from_a_candidate_to_the_answer(problem, queries):
+    found = decode(queries, problem, top_k=3, trace=True)
+    paths = [problem.space.keys(structures) for structures in found.trace.structures]
+    assert member(paths[0], of=problem.space.keys(problem.candidates.batch)).all()
+    assert torch.equal(paths[-1], problem.space.keys(found.best))
+    assert (paths[-1] != paths[-2]).any(), "the longest path is no longer than it has to be"
+    for before, structures, after in zip(paths, found.trace.structures, paths[1:], strict=False):
+        moved, row = problem.space.neighbours(structures)
+        reached = torch.cat([row.unsqueeze(1), problem.space.keys(moved)], dim=1)
+        step = torch.cat([torch.arange(24).unsqueeze(1), after], dim=1)
+        stayed = (before == after).all(dim=1)
+        assert (stayed | member(step, of=reached)).all()
+    assert decode(queries, problem).trace is None
+
+
+def test_a_shorter_path_repeats_its_answer_at_the_end(problem, queries):
+    found = decode(queries, problem, trace=True)
+    keys = torch.stack([problem.space.keys(structures) for structures in found.trace.structures])
+    stayed = (keys.diff(dim=0) == 0).all(dim=2)
+    assert list(found.trace.steps) == list(range(len(keys)))
+    assert (stayed.long().diff(dim=0) >= 0).all(), "no edit follows after a path has come to its end"
+    assert len(set((~stayed).sum(dim=0).tolist())) > 1, "paths of different lengths, else this shows nothing"
+
+
+def test_the_energies_of_the_trace_are_those_of_its_structures(problem, queries):
+    found = decode(queries, problem, top_k=2, trace=True)
+    for structures, energies in zip(found.trace.structures, found.trace.energies, strict=True):
+        torch.testing.assert_close(energies, problem.surrogate.energy(queries, structures))
+    torch.testing.assert_close(found.trace.energies[-1], found.energies[:, 0])
+
+
+def test_a_trace_changes_no_answer_and_scores_nothing_more(problem, queries, monkeypatch):
+    counts = []
+    energy = type(problem.surrogate).energy
+
+    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
+        counts.append(len(batch))
+        return energy(self, own, batch)
+
+    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+    plain = decode(queries, problem, top_k=3)
+    scored = list(counts)
+    counts.clear()
+    traced = decode(queries, problem, top_k=3, trace=True)
+    assert counts == scored
+    assert torch.equal(problem.space.keys(plain.structures), problem.space.keys(traced.structures))
+    assert torch.equal(plain.energies, traced.energies)
+
+
+def test_an_answer_that_was_a_candidate_has_a_path_of_one_structure(problem):
+    own = problem.candidates.embeddings[:6]
+    found = decode(own, problem, trace=True)
+    assert list(found.trace.steps) == [0]
+    assert torch.equal(problem.space.keys(found.trace.structures[0]), problem.space.keys(problem.candidates.batch[:6]))
 
 
 def test_no_queries_give_an_empty_decoding(problem, queries):
@@ -143,6 +198,7 @@ def test_no_queries_give_an_empty_decoding(problem, queries):
 def test_sorting_helpers():
     assert ranks(torch.tensor([0, 0, 2, 2, 2])).tolist() == [0, 1, 0, 1, 2]
     assert first_of_each(torch.tensor([5, 3, 5, 3, 9])).tolist() == [0, 1, 4]
+    assert from_the_start(torch.tensor([[9, 8, 7], [5, 8, 6], [2, 8, 6]])).tolist() == [[2, 8, 6], [5, 8, 7], [9, 8, 7]]
     assert contains(torch.tensor([1, 4, 7]), torch.tensor([7, 2, 8, 1])).tolist() == [True, False, False, True]
 
 

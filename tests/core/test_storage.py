@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ele_core import Record, StructuredPredictor, hookimpl
+from ele_core.archive import seal
 from ele_core.errors import ModelError
 from ele_core.plugins import Registry, registry
 from ele_sequences.space import SequenceSpace
@@ -76,7 +78,9 @@ def test_a_fresh_process_predicts_the_same(predictor, pairs, saved, run_python):
 
 
 def test_a_folder_holds_plain_files_and_says_what_it_is(saved):
-    assert names(saved) == ["README.md", "candidates.safetensors", "config.json", "model.safetensors", "tokenizer.json"]
+    sealed = ["candidates.safetensors", "config.json", "model.safetensors", "tokenizer.json"]
+    assert names(saved) == sorted(["README.md", "manifest.json", *sealed])
+    assert sorted(json.loads((saved / "manifest.json").read_text())["files"]) == sealed
     header = json.loads((saved / "config.json").read_text())
     assert header["components"]["output:sequence"]["distribution"] == "ele"
     assert header["components"]["backbone:gru"]["version"]
@@ -185,7 +189,8 @@ DAMAGES = {
     "header of something else": (lambda f: (f / "config.json").write_text('{"architectures": []}'), "not an ELE model"),
     "header is a list": (lambda f: (f / "config.json").write_text("[]"), "not an ELE model"),
     "header is not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), "config.json: damaged"),
-    "newer format": (lambda f: edit_header(f, format=2), "format 2, this version reads format 1.*Install"),
+    "newer format": (lambda f: edit_header(f, format=3), "format 3, this version reads format 2.*Install"),
+    "older format": (lambda f: edit_header(f, format=1), "format 1, this version reads format 2.*Install"),
     "unknown plugin": (
         lambda f: edit_header(
             f, config={"output": "knot"}, components={"output:knot": {"distribution": "ele-knots", "version": "3.1"}}
@@ -206,17 +211,71 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_model_is_refused_with_the_file_and_the_reason(copy, name):
+def test_a_damaged_model_is_refused_with_the_file_and_the_reason_though_its_manifest_agrees(copy, name):
     damage, message = DAMAGES[name]
     damage(copy)
+    if copy.exists():
+        seal(copy, unsealed=["README.md"])
     with pytest.raises(ModelError, match=f"(?s){message}") as caught:
         StructuredPredictor.load(copy)
     assert str(copy) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["candidates.safetensors", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (truncate, r"damaged: it has [\d,]+ bytes, and \d+ were written"),
+        (lambda file: file.write_bytes(b""), r"damaged: it has 0 bytes, and \d+ were written"),
+        (flip, "damaged: its contents are not what was written"),
+        (Path.unlink, "missing"),
+    ],
+    ids=["cut", "emptied", "flipped", "missing"],
+)
+def test_a_file_that_is_not_as_it_was_written_is_refused_before_it_is_parsed(copy, name, change, message):
+    change(copy / name)
+    with pytest.raises(ModelError, match=rf"^{re.escape(str(copy / name))}: {message}"):
+        StructuredPredictor.load(copy)
+
+
+def test_a_configuration_that_was_edited_is_refused(copy):
+    header = json.loads((copy / "config.json").read_text())
+    edit_header(copy, config={**header["config"], "seed": 7})
+    with pytest.raises(ModelError, match=r"config\.json: damaged"):
+        StructuredPredictor.load(copy)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "missing"),
+        ("{", "damaged"),
+        ("[]", "not a manifest"),
+        ('{"files": ["config.json"]}', "not a manifest"),
+        ('{"files": {"../config.json": {"bytes": 1, "sha256": ""}}}', "names a file outside the folder"),
+    ],
+)
+def test_a_model_without_a_good_manifest_is_refused(copy, content, message):
+    (copy / "manifest.json").unlink() if content is None else (copy / "manifest.json").write_text(content)
+    with pytest.raises(ModelError, match=rf"manifest\.json: .*{message}"):
+        StructuredPredictor.load(copy)
+
+
+def test_the_card_of_a_model_may_be_edited(copy):
+    (copy / "README.md").write_text("# My best model\n")
+    assert StructuredPredictor.load(copy).model_.candidates is not None
+
+
 def test_a_model_without_candidates_says_so_when_it_decodes(copy, pairs):
     (copy / "candidates.safetensors").unlink()
+    seal(copy, unsealed=["README.md"])
     loaded = StructuredPredictor.load(copy)
     with pytest.raises(ModelError, match="no candidates"):
         loaded.predict(pairs[0][:1])

@@ -1,0 +1,137 @@
+"""Where the time of `search` goes: moves, encoder, candidates to start from, and the bookkeeping of the search itself.
+
+    python benchmarks/search.py RUN [--limit N] [--split NAME] [--output FILE]
+
+Decodes held-out inputs of RUN with `search`, with the run's own options where that is its decoder. The clocks are
+put around the space and the surrogate from outside; what is under none of them is bookkeeping: which structures are
+new, sorting, and keeping the beam. Loading, regression and metrics are not timed.
+"""
+
+import argparse
+import datetime
+import functools
+import json
+import os
+import platform
+import time
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+from ele_core.context import Context
+from ele_core.decoding.search import SearchDecoder
+from ele_core.devices import pick_device
+from ele_core.files import write_text
+from ele_core.interfaces import Problem
+from ele_core.monitor import ConsoleMonitor
+from ele_core.runs import Run
+
+BOOKKEEPING, START, MOVES, IDENTITIES, ENCODER = "bookkeeping", "start", "moves", "identities", "encoder"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="a finished run")
+    parser.add_argument("--limit", type=int, help="only the first N inputs")
+    parser.add_argument("--split", choices=["test", "validation"], default="test", help="which inputs (default test)")
+    parser.add_argument("--output", type=Path, help="write the result as JSON")
+    options = parser.parse_args()
+    result = measured(Run(options.run), options.split, options.limit)
+    print(json.dumps(result, indent=2))
+    if options.output:
+        write_text(options.output, json.dumps(result, indent=2) + "\n")
+
+
+def measured(run: Run, split: str, limit: int | None) -> dict[str, object]:
+    """Decode once, and say how the time was spent."""
+    model = run.model(["decoder=search"])
+    context = Context(run.config.seed, pick_device(model.config.device), ConsoleMonitor())
+    data = run.data(context).data
+    queries = model.queries(data.inputs_at(getattr(data, split)[:limit]))
+    decoder = SearchDecoder(SearchDecoder.Config(**model.config.decoder.options))
+    untimed = Problem(model.space, model.surrogate, model.candidates)
+    decoder.decode(queries[:1], untimed, context=context)  # what is compiled at its first call is compiled now
+    clock = Clock()
+    clock.around(decoder, START, "_start")
+    space = clock.around(clock.around(model.space, MOVES, "neighbours"), IDENTITIES, "keys")
+    surrogate = clock.around(clock.around(model.surrogate, ENCODER, "energy"), ENCODER, "energy_at")
+    counted = count_rows(surrogate)
+    clock.start()
+    decoder.decode(queries, Problem(space, surrogate, model.candidates), context=context)
+    seconds = clock.stop()
+    wall = sum(seconds.values())
+    return {
+        "command": f"python benchmarks/search.py {run.folder}{f' --limit {limit}' if limit else ''} --split {split}",
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "task": run.config.task.name if run.config.task else None,
+        "seed": run.config.seed,
+        "split": split,
+        "decoder": model.config.decoder.model_dump(mode="json"),
+        "candidates": len(model.candidates),
+        "inputs": len(queries),
+        "evaluations": counted["evaluations"],
+        "seconds": round(wall, 3),
+        "evaluations_per_second": round(counted["evaluations"] / wall),
+        "inputs_per_second": round(len(queries) / wall, 2),
+        "seconds_of": {name: round(value, 3) for name, value in seconds.items()},
+        "share_of": {name: round(value / wall, 4) for name, value in seconds.items()},
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
+    }
+
+
+class Clock:
+    """Wall time by what is being done; at any moment one thing is, the innermost."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys((START, MOVES, ENCODER, IDENTITIES, BOOKKEEPING), 0.0)
+        self.current = BOOKKEEPING
+        self.since = 0.0
+
+    def start(self) -> None:
+        """Begin with the bookkeeping."""
+        self.since = time.perf_counter()
+
+    def stop(self) -> dict[str, float]:
+        """The seconds of each."""
+        self.turn_to(BOOKKEEPING)
+        return self.seconds
+
+    def around(self, owner, name, method):
+        """`owner`, with the time inside `method` counted as `name`; all that belongs to the start stays with it."""
+        function = getattr(owner, method)
+
+        @functools.wraps(function)
+        def call(*arguments, **keywords):
+            outer = self.turn_to(name if self.current != START else START)
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                self.turn_to(outer)
+
+        setattr(owner, method, call)
+        return owner
+
+    def turn_to(self, name):
+        """Count what went by for what was being done, which is returned."""
+        now = time.perf_counter()
+        self.seconds[self.current] += now - self.since
+        outer, self.current, self.since = self.current, name, now
+        return outer
+
+
+def count_rows(surrogate) -> Counter[str]:
+    """How many structures `surrogate.energy` scores from now on, under `evaluations`."""
+    counted = Counter(evaluations=0)
+    energy = surrogate.energy
+
+    def count(queries, batch):
+        counted["evaluations"] += len(batch)
+        return energy(queries, batch)
+
+    surrogate.energy = count
+    return counted
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Start the same command several times on this machine, as a group, and see it through."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from typing import IO, Any
+
+import click
+
+GRACE = 20.0
+"""Seconds that the others have to stop by themselves once one has ended badly."""
+LIFELINE = "ELE_LIFELINE"
+"""Names the pipe whose end tells a process that the one which started it is gone."""
+
+
+def launch(count: int, arguments: Sequence[str]) -> int:
+    """Run `ele ARGUMENTS` in `count` processes; the exit code is that of the first that ended badly, else 0.
+
+    The main process speaks for all. Signals are passed on. When one process dies, the others are stopped and the
+    reason is said.
+    """
+    import torch.distributed as dist
+
+    from ele_core.distributed import environment
+
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+    listening, held = os.pipe()
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // count))
+    members = []
+    for rank in range(count):
+        names = dict(environment(rank, count, "127.0.0.1", store.port))
+        own = {"OMP_NUM_THREADS": threads, "TORCH_CPP_LOG_LEVEL": "ERROR", LIFELINE: str(listening)}
+        members.append(Member(rank, arguments, {**own, **names}))
+    os.close(listening)
+    passed = {number: signal.signal(number, pass_on(members)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return watch(members)
+    finally:
+        for number, handler in passed.items():
+            signal.signal(number, handler)
+        os.close(held)
+
+
+class Member:
+    """One process of the group."""
+
+    def __init__(self, rank: int, arguments: Sequence[str], variables: dict[str, str]) -> None:
+        self.rank = rank
+        self.words: IO[bytes] | None = None if rank == 0 else tempfile.TemporaryFile()  # noqa: SIM115  # read at its end
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ele_core", *arguments],
+            env={**os.environ, **variables},
+            stdin=None if rank == 0 else subprocess.DEVNULL,
+            stdout=None if rank == 0 else subprocess.DEVNULL,
+            stderr=self.words,
+            pass_fds=[int(variables[LIFELINE])],
+            start_new_session=True,  # a Ctrl-C reaches us alone, and we pass it on once
+        )
+
+    def said(self) -> str:
+        """The last line it wrote to standard error."""
+        if self.words is None:
+            return ""
+        self.words.seek(0)
+        lines = self.words.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def watch(members: Sequence[Member]) -> int:
+    """Wait for all; after a bad end the others have `GRACE` seconds, and then none."""
+    first: Member | None = None
+    deadline = float("inf")
+    while any(member.process.poll() is None for member in members):
+        bad = [member for member in members if member.process.poll()]
+        if bad and first is None:
+            first, deadline = bad[0], time.monotonic() + GRACE
+        if time.monotonic() > deadline:
+            for member in members:
+                member.process.kill()
+        time.sleep(0.05)
+    ended = first or next((member for member in members if member.process.returncode), None)
+    if ended is None:
+        return 0
+    code = ended.process.returncode
+    if code < 0:
+        name = signal.Signals(-code).name
+        click.echo(f"Error: process {ended.rank} of {len(members)} was ended by {name}. {ended.said()}", err=True)
+    elif members[0].process.returncode <= 0 and ended.rank != 0:  # the main process could not say why
+        click.echo(f"Error: process {ended.rank} of {len(members)}: {ended.said()}", err=True)
+    return 128 - code if code < 0 else code
+
+
+def pass_on(members: Sequence[Member]) -> Any:
+    """A handler that sends a signal to every process that still runs."""
+
+    def handle(number: int, _: Any) -> None:
+        for member in members:
+            if member.process.poll() is None:
+                member.process.send_signal(number)
+
+    return handle
+
+
+def hold_on_to_parent() -> None:
+    """Stop, as by SIGTERM, when the process that started this one is gone."""
+    handle = os.environ.get(LIFELINE)
+    if handle is None:
+        return
+
+    def wait() -> None:
+        os.read(int(handle), 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()

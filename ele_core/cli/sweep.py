@@ -1,0 +1,65 @@
+"""`ele sweep`: how much the candidates matter to each decoder, as a table and a figure."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--share",
+    "shares",
+    type=float,
+    multiple=True,
+    metavar="SHARE",
+    help="Keep this share of the candidates, as in --share 0.1. May be repeated. [default: 0.01, 0.1, 0.5, 1]",
+)
+@click.option(
+    "--decoder",
+    "lines",
+    multiple=True,
+    metavar="LINE",
+    help="Only this line: candidates, pgd-random, pgd-best or search. May be repeated. [default: all]",
+)
+@click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
+@click.option("-o", "--output-folder", "folder", metavar="FOLDER", help="Where to write [default: RUN/sweep].")
+def sweep(
+    run: str, shares: tuple[float, ...], lines: tuple[str, ...], split: str, limit: int | None, folder: str | None
+) -> None:
+    """Measure the decoders of RUN on smaller and smaller shares of the candidates, and draw the result.
+
+    A decoder that only chooses loses what is not in the set; one that builds structures loses less. The smaller share
+    is always part of the larger one. The lines: candidates chooses; pgd-random and pgd-best descend from random
+    candidates and from the best; search edits the best.
+
+    Every measurement is written to FOLDER/sweep.json when it is made. Run the same command again after an interruption:
+    what is there already is not measured again. The figure is FOLDER/sweep.svg and FOLDER/sweep.png.
+
+    \b
+    ele sweep run
+    ele sweep run --limit 100 -o quick
+    ele sweep run --decoder candidates --decoder search --share 0.001 --share 1
+    """
+    from ele_core.monitor import ConsoleMonitor
+    from ele_core.runs import Run
+    from ele_core.sweep import SHARES
+    from ele_core.sweep import sweep as measure
+
+    target = Path(folder) if folder else Path(run) / "sweep"
+    result = measure(
+        Run(run),
+        target,
+        lines=lines,
+        shares=shares or SHARES,
+        split=split,
+        limit=limit,
+        command=sys.argv[1:],
+        monitor=ConsoleMonitor(),
+    )
+    click.echo(str(result))
+    click.echo(f"Figure: {target / 'sweep.svg'}")

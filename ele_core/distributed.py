@@ -1,0 +1,237 @@
+"""The few lines between us and torch.distributed: one process, or a group of them started by torchrun or by `ele`."""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from safetensors.torch import load as load_bytes
+from safetensors.torch import save as save_bytes
+from torch import Tensor, nn
+
+from ele_core.errors import EleError, ProcessError
+from ele_core.tensors import Tensors
+
+Rows = TypeVar("Rows", Tensor, Tensors)
+TIMEOUT = datetime.timedelta(minutes=30)
+"""How long processes wait for one that has not died but does not answer."""
+FAILED = "ele/failed"
+"""Where in the group's store a process that fails leaves its reason."""
+
+
+class Processes:
+    """One process alone: the whole group."""
+
+    rank = 0
+    count = 1
+
+    @property
+    def main(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def share(self, rows: Rows) -> Rows:
+        """A part of consecutive rows for this process; the parts of all make up the whole, in the order of ranks."""
+        first, end = (place * len(rows) // self.count for place in (self.rank, self.rank + 1))
+        return rows[first:end]
+
+    def first(self, own: int) -> int:
+        """How many rows the processes before this one have, where this one has `own`."""
+        return 0
+
+    def gather(self, own: Tensor) -> Tensor:
+        """The rows of all processes, in their order."""
+        return own
+
+    def gather_with_gradient(self, own: Tensor) -> Tensor:
+        """As `gather`, and the gradient of every process's rows finds its way back to the process they came from."""
+        return own
+
+    def gather_named(self, own: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """The named tensors of each process."""
+        return [dict(own)]
+
+    def spread(self, function: Callable[[Any], Tensor], rows: Any) -> Tensor:
+        """`function(rows)` with the rows shared out: for functions that treat every row alone."""
+        return self.gather(function(self.share(rows)))
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """The module with its gradients averaged over all processes."""
+        return module
+
+    def largest(self, value: int) -> int:
+        """The largest of all processes' values: how they agree."""
+        return value
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean of all processes' values."""
+        return value
+
+    def from_main(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What the main process has, in every process."""
+        return dict(values)
+
+    def text_from_main(self, text: str) -> str:
+        """The main process's text, in every process."""
+        data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+        return self.from_main({"text": data})["text"].numpy().tobytes().decode()
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
+        """The block runs in the main process, then in the others: they find what it has cached."""
+        yield
+
+
+class Group(Processes):
+    """Several processes, each with a rank, joined by torch.distributed."""
+
+    def __init__(self) -> None:
+        import torch.distributed as dist
+
+        self.dist = dist
+        self.rank = dist.get_rank()
+        self.count = dist.get_world_size()
+
+    def first(self, own: int) -> int:
+        return sum(self._sizes(own)[: self.rank])
+
+    def gather(self, own: Tensor) -> Tensor:
+        sizes = self._sizes(len(own))
+        padded = own.new_zeros((max(sizes), *own.shape[1:]))
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in sizes]
+        self.dist.all_gather(parts, padded.contiguous())
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def gather_with_gradient(self, own: Tensor) -> Tensor:
+        gathered: Tensor = Gather.apply(own, self)  # type: ignore[no-untyped-call]
+        return gathered
+
+    def gather_named(self, own: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        data = torch.frombuffer(bytearray(save_bytes({k: v.contiguous() for k, v in own.items()})), dtype=torch.uint8)
+        parts = self.gather(data).split(self._sizes(len(data)))
+        return [load_bytes(part.numpy().tobytes()) for part in parts]
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        # Looking for unused parameters also keeps the order of summation: otherwise it changes after the first step,
+        # and a resumed run would differ in the last bit.
+        return nn.parallel.DistributedDataParallel(module, find_unused_parameters=True)
+
+    def largest(self, value: int) -> int:
+        whole = torch.tensor(value)
+        self.dist.all_reduce(whole, self.dist.ReduceOp.MAX)
+        return int(whole)
+
+    def mean(self, value: Tensor) -> Tensor:
+        whole = value.clone()
+        self.dist.all_reduce(whole)
+        return whole / self.count
+
+    def from_main(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return self.gather_named(values if self.main else {})[0]
+
+    def wait(self) -> None:
+        self.largest(0)
+
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
+        if not self.main:
+            self.wait()
+        yield
+        if self.main:
+            self.wait()
+
+    def _sizes(self, own: int) -> list[int]:
+        sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.count)]
+        self.dist.all_gather(sizes, torch.tensor([own]))
+        return [int(size) for size in sizes]
+
+
+class Gather(torch.autograd.Function):
+    """`Group.gather` whose backward sums the gradients of all processes and keeps this one's rows."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, group: Group) -> Tensor:
+        sizes = group._sizes(len(own))
+        ctx.group, ctx.first, ctx.end = group, sum(sizes[: group.rank]), sum(sizes[: group.rank + 1])
+        return group.gather(own)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        whole = gradients[0].contiguous().clone()
+        ctx.group.dist.all_reduce(whole)
+        return whole[ctx.first : ctx.end], None
+
+
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """The group that the environment names (torchrun's variables); alone where it names none.
+
+    A process that fails leaves its reason for the others, whose own error would only say that the connection is gone.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Processes()
+        return
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+        atexit.register(dist.destroy_process_group)
+    group = Group()
+    try:
+        yield group
+    except EleError as error:
+        report_failure(dist, f"process {group.rank}: {error}")
+        raise
+    except RuntimeError as error:
+        raise explained(dist, group, error) from error
+
+
+def report_failure(dist: Any, reason: str) -> None:
+    """Leave a reason in the group's store, for those whom this process's end will surprise."""
+    try:
+        dist.distributed_c10d._get_default_store().set(FAILED, reason)
+    except RuntimeError:  # the store is gone with the process that held it
+        return
+
+
+def explained(dist: Any, group: Group, error: RuntimeError) -> Exception:
+    """Why the group has come apart, where another process said so; else the error itself."""
+    if not any(word in str(error).lower() for word in ("gloo", "connection", "nccl", "peer", "socket")):
+        report_failure(dist, f"process {group.rank}: {error}")
+        return error
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        store.wait([FAILED], datetime.timedelta(seconds=2))
+        reason = store.get(FAILED).decode()
+    except RuntimeError:
+        reason = "another process ended without a word: it was killed, or ran out of memory."
+    return ProcessError(reason, where=f"process {group.rank} of {group.count}")
+
+
+def local_device(name: str) -> str:
+    """`cuda` is this process's own GPU where several processes share a machine."""
+    rank = os.environ.get("LOCAL_RANK")
+    return f"cuda:{rank}" if name == "cuda" and rank is not None else name
+
+
+def environment(rank: int, count: int, address: str, port: int) -> Sequence[tuple[str, str]]:
+    """The variables that make a process the member `rank` of a group on this machine."""
+    return (
+        ("RANK", str(rank)),
+        ("LOCAL_RANK", str(rank)),
+        ("WORLD_SIZE", str(count)),
+        ("LOCAL_WORLD_SIZE", str(count)),
+        ("MASTER_ADDR", address),
+        ("MASTER_PORT", str(port)),
+        ("TORCHELASTIC_USE_AGENT_STORE", "True"),  # the store lives in the process that started us
+        ("TORCHELASTIC_RESTART_COUNT", "0"),
+    )

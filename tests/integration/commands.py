@@ -1,0 +1,61 @@
+"""`ele` in processes of its own, to be killed, stopped and resumed; and the small run that these tests do it to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CONFIG = """
+seed = 3
+task = {name = "number-words", size = 2400, validation = 200, test = 200}
+[surrogate]
+name = "contrastive"
+dim = 16
+encoder = {name = "sequence", width = 16, layers = 1}
+mining = {group = 8, refresh = 2}
+soft_points = 0.1
+training = {epochs = 4, batch_size = 256, evaluations = 5, average = 0.9}
+[regressor]
+name = "neural"
+backbone = {name = "gru", embedding = 8, layers = 2, width = 16, dropout = 0.1}
+training = {epochs = 3, batch_size = 200, evaluations = 6, patience = 4}
+"""
+SAME = ("metrics.jsonl", "model/model.safetensors", "model/candidates.safetensors", "model/tokenizer.json")
+"""What must be equal, byte for byte."""
+
+
+def ele(*arguments, launcher=(), **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *(launcher or ("-m", "ele_core")), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+
+
+def start(*arguments, **options) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ele_core", *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, start_new_session=True, **pipes, **options)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code and what it wrote to standard error."""
+    _, words = process.communicate(timeout=120)
+    return process.returncode, words
+
+
+def checkpoint(run: Path) -> int:
+    """The number of the last checkpoint."""
+    return max((int(path.name) for path in (run / "checkpoints").glob("[0-9]*")), default=0)
+
+
+def wait_for_checkpoint(run: Path, number: int, process: subprocess.Popen[str]) -> None:
+    """Until the run has kept its state so often, or has ended."""
+    deadline = time.monotonic() + 120
+    while checkpoint(run) < number and process.poll() is None:
+        assert time.monotonic() < deadline, "no checkpoint was written"
+        time.sleep(0.002)
+
+
+def assert_same(one: Path, other: Path) -> None:
+    for name in SAME:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name

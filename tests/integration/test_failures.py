@@ -1,0 +1,213 @@
+"""What goes wrong in a training or an evaluation: one sentence, a code, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from commands import CONFIG, assert_same, checkpoint, ele, ended, start, wait_for_checkpoint
+from safetensors.torch import load_file
+
+from ele_core import StructuredPredictor, resuming
+from ele_core import config as configuration
+from ele_core.errors import ModelError, TrainingError
+from ele_core.inputs.gru import GRUBackbone
+from ele_core.monitor import Monitor
+from ele_core.runs import Run
+
+QUICK = {"epochs": 2, "evaluations": 2, "batch_size": 16}
+WORDS = [f"word {number}" for number in range(60)]
+NUMBERS = [str(number) for number in range(60)]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("config") / "run.toml"
+    file.write_text(CONFIG)
+    return file
+
+
+@pytest.fixture(scope="module")
+def finished(config) -> Path:
+    run = config.parent / "finished"
+    done = ele("train", config, "-o", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def last(run: Path) -> Path:
+    return run / "checkpoints" / f"{checkpoint(run):06d}"
+
+
+# -- a loss that is not a number ----------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_weights(config, finished, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    forward, calls = GRUBackbone.forward, []
+
+    def spoilt(self, batch):
+        calls.append(self.training)
+        return forward(self, batch) * (math.nan if sum(calls) == 7 else 1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GRUBackbone, "forward", spoilt)
+        with pytest.raises(TrainingError) as error:
+            Run.start(configuration.load(config), run, Monitor())
+    assert str(error.value).startswith("regression: the loss is nan at step 7. Try a smaller learning_rate")
+    assert all(weights.isfinite().all() for weights in load_file(last(run) / "state.safetensors").values())
+    slower = Path(shutil.copytree(run, tmp_path / "slower"))
+    changes = ["regressor.training.learning_rate=1e-4"]
+    assert Run.resume(slower, Monitor(), accept_changes=True, overrides=changes).model().candidates is not None
+    Run.resume(run, Monitor())
+    assert_same(finished, run)
+
+
+# -- the disk -----------------------------------------------------------------------------------------------------
+
+
+def test_a_disk_without_room_is_named_and_the_last_checkpoint_is_intact(config, finished, tmp_path):
+    run = tmp_path / "run"
+    process = start("train", config, "-o", run, "--checkpoint-every", 0)
+    wait_for_checkpoint(run, 5, process)
+    process.terminate()
+    ended(process)
+    number = checkpoint(run)
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+    full = ele("resume", run, "--checkpoint-every", 0, preexec_fn=small_files)
+    assert full.returncode == 1
+    assert "the checkpoint could not be written" in full.stderr
+    assert f"The last one, number {number}, is intact. Make room, then: Continue with: ele resume" in full.stderr
+    assert checkpoint(run) == number
+    assert [path.name for path in (run / "checkpoints").iterdir() if path.name.startswith(".")] == []
+    assert ele("resume", run).returncode == 0
+    assert_same(finished, run)
+
+
+# -- a plugin that is gone ----------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_plugin_is_gone_says_which(finished):
+    done = ele("evaluate", finished, env={**os.environ, "ELE_DISABLED_PLUGINS": "sequences"})
+    assert done.returncode != 0
+    assert "sequence" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- evaluations and predictions ----------------------------------------------------------------------------------
+
+
+def stopped_after_a_block(finished: Path, *command) -> tuple[int, str]:
+    process = start(*command)
+    while not list((finished / "checkpoints").glob("*.lock")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    return ended(process)
+
+
+def test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again(finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    command = ("evaluate", run, "--decoder", "pgd", "--set", "decoder.steps=60")
+    assert ele(*command).returncode == 0
+    table = (run / "predictions" / "test-pgd.csv").read_text()
+    (run / "predictions" / "test-pgd.csv").unlink()
+    code, words = stopped_after_a_block(run, *command)
+    assert code == 143
+    assert "stopped during pgd, its state is kept. Continue with the same command." in words
+    assert not (run / "predictions" / "test-pgd.csv").exists()
+    again = ele(*command)
+    assert "going on where the same command was stopped" in again.stderr
+    assert (run / "predictions" / "test-pgd.csv").read_text() == table
+    assert not (run / "checkpoints").exists()
+
+
+def test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again(finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    inputs, target = tmp_path / "inputs.txt", tmp_path / "predictions.csv"
+    inputs.write_text("".join(f"one hundred {word}\n" for word in ("one", "two", "three", "four") * 50))
+    command = ("predict", run, inputs, "-o", target, "--decoder", "pgd", "--set", "decoder.steps=60")
+    code, words = stopped_after_a_block(run, *command)
+    assert code == 143, words
+    assert not target.exists()
+    again = ele(*command)
+    assert again.returncode == 0, again.stderr
+    assert "going on where the same command was stopped" in again.stderr
+    assert len(target.read_text().splitlines()) == 201
+
+
+# -- from Python --------------------------------------------------------------------------------------------------
+
+
+class Crash(Exception):
+    """The end of a process, without the process."""
+
+
+def predictor() -> StructuredPredictor:
+    return StructuredPredictor(
+        "sequence",
+        surrogate={"name": "contrastive", "dim": 8, "encoder": {"name": "flat", "width": 8}, "training": QUICK},
+        regressor={"name": "neural", "backbone": {"name": "gru", "embedding": 4, "width": 4}, "training": QUICK},
+    )
+
+
+def weights(fitted: StructuredPredictor) -> dict[str, torch.Tensor]:
+    model = fitted.model_
+    return {**model.surrogate.state(), **{f"regressor {k}": v for k, v in model.regressor.state().items()}}
+
+
+def test_fit_in_a_run_goes_on_after_a_crash_to_the_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(resuming, "EVERY", 0.0)
+    expected = weights(predictor().fit(WORDS, NUMBERS))
+    evaluations: list[str] = []
+
+    def crash(_, stage, *__, **___):
+        evaluations.append(stage)
+        if len(evaluations) == 3:
+            raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Monitor, "evaluation", crash)
+        with pytest.raises(Crash):
+            predictor().fit(WORDS, NUMBERS, run=tmp_path / "run")
+    assert evaluations == ["embedding", "embedding", "regression"]
+    found = weights(predictor().fit(WORDS, NUMBERS, run=tmp_path / "run"))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    stages = [json.loads(line)["stage"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert stages == ["embedding", "embedding", "regression", "regression"]
+
+
+def test_fit_takes_the_model_of_a_run_that_has_finished_and_refuses_another(tmp_path):
+    run = tmp_path / "run"
+    first = predictor().fit(WORDS, NUMBERS, run=run)
+    again = predictor().fit(WORDS, NUMBERS, run=run)
+    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(first).items())
+    assert again.predict(WORDS[:5]) == first.predict(WORDS[:5])
+    with pytest.raises(ModelError, match=r"configuration has changed: seed: 0 → 1"):
+        predictor().set_params(seed=1).fit(WORDS, NUMBERS, run=run)
+    with pytest.raises(Exception, match="the data, or their split, have changed"):
+        predictor().fit(WORDS, NUMBERS[::-1], run=run)
+
+
+def test_a_run_from_python_cannot_be_resumed_without_its_data(tmp_path, monkeypatch):
+    def crash(*_, **__):
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Monitor, "evaluation", crash)
+        with pytest.raises(Crash):
+            predictor().fit(WORDS, NUMBERS, run=tmp_path / "run")
+    with pytest.raises(ModelError, match="Call fit again with the same arguments"):
+        Run.resume(tmp_path / "run", Monitor())

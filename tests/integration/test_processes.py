@@ -1,0 +1,121 @@
+"""Several processes: the same gradient as one, the same bytes after a stop, a reason when one dies."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from commands import CONFIG, assert_same, ele, ended, start, wait_for_checkpoint
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("config") / "run.toml"
+    file.write_text(CONFIG)
+    return file
+
+
+@pytest.fixture(scope="module")
+def undisturbed(config) -> Path:
+    """A run of two processes that was never stopped."""
+    folder = config.parent / "undisturbed"
+    done = ele("train", config, "-o", folder, "--processes", 2)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def members(launcher: int) -> list[int]:
+    """The processes that another one has started."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    return [int(child) for child in children]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_one_contrastive_step_equals_that_of_the_joint_batch(count):
+    script = Path(__file__).with_name("joint_step.py")
+    done = ele(script, launcher=[*TORCHRUN[:-1], str(count)])
+    assert done.returncode == 0, done.stderr
+    differences = [float(found) for found in re.findall(r"difference ([\d.]+e[+-]\d+)", done.stdout)]
+    assert len(differences) == count
+    assert max(differences) < 1e-5
+
+
+def test_torchrun_gives_the_same_run_as_the_option(config, undisturbed, tmp_path):
+    done = ele("train", config, "-o", tmp_path / "run", launcher=[*TORCHRUN, "-m", "ele_core"])
+    assert done.returncode == 0, done.stderr
+    assert_same(undisturbed, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_stops_all_at_the_same_step_and_the_run_goes_on_to_the_bit(
+    config, undisturbed, tmp_path, number, code
+):
+    run = tmp_path / "run"
+    process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2)
+    wait_for_checkpoint(run, 12, process)
+    process.send_signal(number)
+    returned, words = ended(process)
+    assert returned == code
+    assert words.count("Continue with: ele resume") == 1, words
+    done = ele("resume", run, "--processes", 2)
+    assert done.returncode == 0, done.stderr
+    assert_same(undisturbed, run)
+
+
+def test_a_run_goes_on_with_another_number_of_processes_and_says_what_differs(config, tmp_path):
+    run = tmp_path / "run"
+    process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2)
+    wait_for_checkpoint(run, 5, process)
+    process.terminate()
+    assert ended(process)[0] == 143
+    done = ele("resume", run)
+    assert done.returncode == 0, done.stderr
+    assert "1 processes instead of 2: the same batches in the same order, but views" in done.stderr
+
+
+def test_a_process_that_dies_ends_the_run_with_its_reason(config, tmp_path):
+    run = tmp_path / "run"
+    changes = ("--set", "surrogate.training.epochs=100000")
+    process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2, *changes)
+    wait_for_checkpoint(run, 3, process)
+    os.kill(members(process.pid)[1], signal.SIGKILL)
+    code, words = ended(process)
+    assert code == 137
+    assert "process 1 of 2 was ended by SIGKILL" in words
+    done = ele("resume", run, "--set", "surrogate.training.epochs=4", "--accept-changes", "--processes", 2)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_error_of_all_processes_is_said_once(config, tmp_path):
+    done = ele("train", config, "-o", tmp_path / "run", "--processes", 2, "--set", "surrogate.encoder.name=nothing")
+    assert done.returncode != 0
+    assert done.stderr.count("nothing") == 1, done.stderr
+
+
+def test_processes_whose_parent_is_gone_stop_and_keep_their_state(config, undisturbed, tmp_path):
+    run = tmp_path / "run"
+    process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2)
+    wait_for_checkpoint(run, 5, process)
+    children = members(process.pid)
+    process.kill()
+    ended(process)  # not before they have ended too: the main process writes to the same pipe
+    assert not any(Path(f"/proc/{child}/stat").exists() for child in children)
+    assert not (run / "model").exists()
+    assert ele("resume", run, "--processes", 2).returncode == 0
+    assert_same(undisturbed, run)
+
+
+@pytest.mark.parametrize("decoder", ["pgd", "search"])
+def test_decoding_is_shared_out_and_gives_the_same_predictions(undisturbed, decoder):
+    file = undisturbed / "predictions" / f"test-{decoder}.csv"
+    tables = []
+    for count in (1, 2):
+        done = ele("evaluate", undisturbed, "--decoder", decoder, "--processes", count)
+        assert done.returncode == 0, done.stderr
+        tables.append(file.read_text())
+    assert tables[0] == tables[1]

@@ -1,0 +1,227 @@
+"""A run that is killed or stopped and then resumed ends as if nothing had happened: same weights, same metrics."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from commands import CONFIG, assert_same, checkpoint, ele, ended, start, wait_for_checkpoint
+
+from ele_core.archive import seal
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("config") / "run.toml"
+    file.write_text(CONFIG)
+    return file
+
+
+@pytest.fixture(scope="module")
+def undisturbed(config) -> Path:
+    """The run that was never stopped, and that kept no state before its end."""
+    folder = config.parent / "undisturbed"
+    done = ele("train", config, "-o", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def killed_again_and_again(config: Path, run: Path, kills: int) -> int:
+    """Train with a kill -9 after a random number of checkpoints, `kills` times, then to the end; how many hit."""
+    chance = random.Random(kills)
+    hits = 0
+    command = ["train", config, "-o", run]
+    for _ in range(kills):
+        process = start(*command, "--checkpoint-every", 0)
+        wait_for_checkpoint(run, checkpoint(run) + chance.randint(1, 10), process)
+        time.sleep(chance.random() * 0.05)
+        process.kill()
+        hits += ended(process)[0] == -signal.SIGKILL
+        if (run / "model").is_dir():
+            break
+        command = ["resume", run]
+    done = ele("resume", run)
+    assert done.returncode == 0, done.stderr
+    return hits
+
+
+def stopped(config: Path, run: Path, number: signal.Signals) -> tuple[int, str]:
+    """Train, send a signal after a few checkpoints, and wait for the end."""
+    process = start("train", config, "-o", run, "--checkpoint-every", 0)
+    wait_for_checkpoint(run, 12, process)
+    process.send_signal(number)
+    return ended(process)
+
+
+@pytest.fixture(scope="module")
+def stopped_once(config) -> Path:
+    run = config.parent / "stopped"
+    stopped(config, run, signal.SIGTERM)
+    return run
+
+
+@pytest.fixture
+def stopped_run(stopped_once, tmp_path) -> Path:
+    """A copy of a run that was stopped in its first stage."""
+    return Path(shutil.copytree(stopped_once, tmp_path / "run"))
+
+
+def test_a_run_that_is_killed_and_resumed_ends_as_if_nothing_had_happened(config, undisturbed, tmp_path):
+    assert killed_again_and_again(config, tmp_path / "run", 3) == 3
+    assert_same(undisturbed, tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.slow
+def test_twenty_kills_through_all_stages_change_no_byte(config, undisturbed, tmp_path):
+    hits = 0
+    for attempt in range(10):
+        run = tmp_path / f"run-{attempt}"
+        hits += killed_again_and_again(config, run, 20 - hits)
+        assert_same(undisturbed, run)
+        if hits == 20:
+            break
+    assert hits == 20
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_keeps_the_state_and_says_how_to_go_on(config, undisturbed, tmp_path, number, code):
+    run = tmp_path / "run"
+    returned, words = stopped(config, run, number)
+    assert returned == code
+    assert re.search(rf"Error: stopped during embedding.* Continue with: ele resume {re.escape(str(run))}", words)
+    assert ele("resume", run).returncode == 0
+    assert_same(undisturbed, run)
+
+
+def test_a_second_interrupt_stops_at_once(config, tmp_path):
+    run = tmp_path / "run"
+    process = start("train", config, "-o", run, "--set", "surrogate.training.epochs=100000")
+    while not (run / "metrics.jsonl").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)  # both signals wait until it runs again, and arrive together
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    code, words = ended(process)
+    assert code == 130
+    assert "Error: stopped" in words
+
+
+def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
+    run = stopped_run
+    for command in (["evaluate", run], ["predict", run, "-"]):
+        done = ele(*command, input="one\n")
+        assert done.returncode == 1
+        assert f"{run}: this run has not finished. Finish it with: ele resume {run}" in done.stderr
+    again = ele("train", config, "-o", run)
+    assert again.returncode == 1
+    assert "there is an unfinished run. Go on with it: ele resume" in again.stderr
+
+
+def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):
+    run = tmp_path / "run"
+    first = start("train", config, "-o", run, "--checkpoint-every", "0", "--set", "surrogate.training.epochs=1000")
+    wait_for_checkpoint(run, 2, first)
+    second = ele("resume", run)
+    first.kill()
+    ended(first)
+    assert second.returncode == 1
+    assert re.search(r"another process \(\d+\) is training here. Wait for it, or stop it first.", second.stderr)
+
+
+def last(run: Path) -> Path:
+    return run / "checkpoints" / f"{checkpoint(run):06d}"
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(stopped_run, undisturbed):
+    file = last(stopped_run) / "state.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    done = ele("resume", stopped_run)
+    assert done.returncode == 0
+    assert "state.safetensors: damaged" in done.stderr
+    assert "The checkpoint before it is used." in done.stderr
+    assert_same(undisturbed, stopped_run)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_says_so(stopped_run):
+    for file in (stopped_run / "checkpoints").glob("*/state.json"):
+        file.write_text("{")
+    done = ele("resume", stopped_run)
+    assert done.returncode == 1
+    assert "no checkpoint can be read" in done.stderr
+    assert "Train again, in another folder." in done.stderr
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused(stopped_run):
+    for file in (stopped_run / "checkpoints").glob("*/state.json"):
+        file.write_text(file.read_text().replace('"format": 1', '"format": 2', 1))
+        seal(file.parent)
+    done = ele("resume", stopped_run)
+    assert done.returncode == 1
+    assert "written in format 2, this version reads format 1" in done.stderr
+
+
+def test_a_run_stopped_before_its_first_checkpoint_begins_again(stopped_run, undisturbed):
+    for folder in (stopped_run / "checkpoints").glob("[0-9]*"):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert ele("resume", stopped_run).returncode == 0
+    assert_same(undisturbed, stopped_run)
+
+
+def test_a_changed_configuration_is_refused(stopped_run):
+    done = ele("resume", stopped_run, "--set", "surrogate.dim=8")
+    assert done.returncode == 1
+    assert "the configuration has changed: surrogate.dim: 16 → 8." in done.stderr
+
+
+def test_options_of_training_can_change_if_that_is_accepted(stopped_run):
+    change = ("--set", "regressor.training.learning_rate=0.01")
+    refused = ele("resume", stopped_run, *change)
+    assert refused.returncode == 1
+    assert "regressor.training.learning_rate: 0.003 → 0.01" in refused.stderr
+    assert "--accept-changes" in refused.stderr
+    done = ele("resume", stopped_run, *change, "--accept-changes")
+    assert done.returncode == 0
+    assert "going on although something has changed" in done.stderr
+    assert "learning_rate = 0.01" in (stopped_run / "config.toml").read_text()
+
+
+def test_changed_data_are_refused(tmp_path):
+    pairs, run = tmp_path / "pairs.csv", tmp_path / "run"
+    pairs.write_text("x,y\n" + "".join(f"word {n},{n}\n" for n in range(400)))
+    config = tmp_path / "own.toml"
+    config.write_text(
+        CONFIG.replace('task = {name = "number-words", size = 2400, validation = 200, test = 200}', "")
+        + f'[output]\nname = "sequence"\n[data]\nfile = "{pairs}"\n'
+    )
+    process = start("train", config, "-o", run, "--checkpoint-every", 0, "--set", "surrogate.training.epochs=1000")
+    wait_for_checkpoint(run, 2, process)
+    process.terminate()
+    assert ended(process)[0] == 143
+    pairs.write_text(pairs.read_text().replace("word 7,", "word seven,"))
+    done = ele("resume", run)
+    assert done.returncode == 1
+    assert "the data, or their split, have changed" in done.stderr
+
+
+def test_a_finished_run_has_nothing_to_resume(undisturbed):
+    before = {name: (undisturbed / name).read_bytes() for name in ("metrics.jsonl", "model/model.safetensors")}
+    done = ele("resume", undisturbed)
+    assert done.returncode == 0
+    assert "finished already" in done.stderr
+    assert {name: (undisturbed / name).read_bytes() for name in before} == before
+
+
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
+    done = ele("resume", tmp_path)
+    assert done.returncode == 1
+    assert "there is no run here" in done.stderr
