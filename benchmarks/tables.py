@@ -94,15 +94,14 @@ def commands() -> str:
 
 def ruler() -> str:
     """The bound on what candidates can reach."""
-    found = json.loads((RESULTS / "ruler.json").read_text("utf-8"))
+    found = loaded("ruler.json")
     rows = [[number(found["ged_with_edges"]), number(found["ged_without_edges"]), str(found["sample"]), found["date"]]]
     return table(["GED with edges", "GED without edges", "test molecules", "date"], rows)
 
 
 def speed() -> str:
     """Ratios against named peers."""
-    projection = json.loads((RESULTS / "projection.json").read_text("utf-8"))
-    ged = json.loads((RESULTS / "ged.json").read_text("utf-8"))
+    projection, ged = loaded("projection.json"), loaded("ged.json")
     rows = [
         [
             f"projection of {row['rows']:,} rows of {row['size']} on the simplex",
@@ -124,6 +123,103 @@ def speed() -> str:
         ]
     )
     return table(["what", "peer", "time of the peer / ours", "ratio", "date"], rows)
+
+
+def sweep() -> str:
+    """Our version of the paper's Figure 3: a share of the candidates, four ways to decode."""
+    found = loaded("sweep/sweep.json")
+    shares = sorted({record["share"] for record in found})
+    rows = []
+    for line in dict.fromkeys(record["line"] for record in found):
+        own = {record["share"]: record["metrics"] for record in found if record["line"] == line}
+        cells = [f"{number(own[s]['ged_with_edges'])}, {share(own[s]['exact'])}" if s in own else "–" for s in shares]
+        rows.append([f"`{line}`", *cells])
+    return table(["decoder", *(f"{100 * s:g} % of the candidates" for s in shares)], rows)
+
+
+def regression() -> str:
+    """What each change of the regression brought, on validation pairs."""
+    rows = [
+        [
+            run["variant"],
+            ", ".join(f"`{change}`" for change in run["overrides"][1:]) or "–",
+            f"{run['metrics']['regression_error']:.4f}",
+            number(run["metrics"]["ged_with_edges"]),
+            share(run["metrics"]["exact"]),
+            f"{run['training_seconds'] / 60:.0f} min",
+            run["date"],
+        ]
+        for run in loaded("regression.json")
+    ]
+    header = ["change", "options", "squared error", "GED with edges (search)", "exact (search)", "training", "date"]
+    return table(header, rows)
+
+
+def pgd() -> str:
+    """What each part of pgd brings, on validation pairs."""
+    rows = [
+        [
+            run["variant"],
+            number(run["metrics"]["ged_with_edges"]),
+            share(run["metrics"]["exact"]),
+            f"{run['seconds']:.0f} s",
+            run["date"],
+        ]
+        for run in loaded("pgd.json")
+    ]
+    return table(["pgd", "GED with edges", "exact", "time", "date"], rows)
+
+
+def search_time() -> str:
+    """How fast search is, and where its time goes."""
+    found = loaded("search.json")
+    parts = found["share_of"]
+    cells = [
+        f"{found['inputs']:,}",
+        f"{found['evaluations']:,}",
+        f"{found['seconds']:.0f} s",
+        f"{found['evaluations_per_second']:,}",
+        *(share(parts[name]) for name in ("encoder", "moves", "identities", "start", "bookkeeping")),
+        found["date"],
+    ]
+    header = ["molecules", "structures scored", "time", "scored a second"]
+    return table([*header, "encoder", "moves", "identities", "start", "bookkeeping", "date"], [cells])
+
+
+def durability() -> str:
+    """What processes bring, and what checkpoints cost."""
+    found = loaded("durability.json")
+    rows = [
+        [
+            f"a step of {stage}",
+            f"{1000 * times['one_process']:.0f} ms",
+            f"{1000 * times['two_processes']:.0f} ms",
+            f"{times['ratio']:.2f} ×",
+            found["date"],
+        ]
+        for stage, times in found["seconds_per_step"].items()
+    ]
+    return table(["what", "1 process, 2 threads", "2 processes, 1 thread each", "ratio", "date"], rows)
+
+
+def checkpoints() -> str:
+    """What checkpoints cost."""
+    found = loaded("durability.json")
+    saves = found["checkpoints"]
+    cells = [
+        f"{saves['every_seconds']:.0f} s",
+        f"{saves['training_seconds']:.0f} s",
+        str(saves["saves"]),
+        f"{1000 * saves['seconds_each']:.0f} ms",
+        f"{saves['per_cent']:.2f} %",
+        found["date"],
+    ]
+    return table(["interval", "training", "checkpoints", "each", "overhead", "date"], [cells])
+
+
+def loaded(name: str) -> Any:
+    """A record of the results."""
+    return json.loads((RESULTS / name).read_text("utf-8"))
 
 
 def records(task: str) -> list[dict[str, Any]]:
@@ -157,6 +253,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "ruler": ruler,
     "speed": speed,
+    "sweep": sweep,
+    "regression": regression,
+    "pgd": pgd,
+    "search-time": search_time,
+    "durability": durability,
+    "checkpoints": checkpoints,
 }
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from ele_core import __version__
 from ele_core.archive import brief, read_json, read_tensors, save_tensors, seal, verify
 from ele_core.distributed import Processes
 from ele_core.errors import EleError, Interrupted, ModelError
-from ele_core.files import replace_folder, write_text
+from ele_core.files import remove_unfinished, replace_folder, write_text
 from ele_core.monitor import FileMonitor, Monitor
 from ele_core.signals import Stop
 from ele_core.work import Snapshot, Work, as_bytes, from_bytes
@@ -159,6 +159,7 @@ class Checkpoints(Work):
 
     def _newest(self) -> tuple[dict[str, Any] | None, dict[str, Any], int]:
         """The last checkpoint that is whole; a damaged one is named, and the one before it is used."""
+        remove_unfinished(self.folder)
         folders = numbered(self.folder)
         last = int(folders[-1].name) if folders else 0
         damage: EleError | None = None

@@ -58,6 +58,13 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         raise
 
 
+def remove_unfinished(parent: Path, name: str = "") -> None:
+    """Remove the fresh folders that a killed process left beside the one called `name`, or beside any."""
+    for path in parent.glob(f".{name}*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def sync_tree(folder: Path) -> None:
     """Have every file under `folder`, and the folders themselves, on the disk before going on."""
     for file in folder.rglob("*"):

@@ -26,7 +26,7 @@ from ele_core.model import Model
 from ele_core.monitor import FileMonitor, Monitor, Monitors
 from ele_core.plugins import registry
 from ele_core.signals import Stop
-from ele_core.storage import load_model, save_model
+from ele_core.storage import describe, load_model, save_model
 from ele_core.trainer import assemble, fit
 from ele_core.work import Snapshot
 
@@ -62,6 +62,7 @@ def train_in(
 
     With `surrogate`, the weights of one that was trained before, only the regressor is trained.
     """
+    describe(prepared.config)  # a model that could not be saved is refused before it is trained
     model = assemble(prepared, context)
     checkpoints = folder / CHECKPOINTS
     lock = locked(checkpoints / "lock", "training") if context.processes.main else nullcontext()
@@ -90,6 +91,7 @@ def train_in(
         monitor: Monitor = context.monitor if journal is None else Monitors(context.monitor, journal)
         fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
         if context.processes.main:
+            remove_unfinished(folder, "model")
             write_text(folder / IDENTITY, json.dumps(work.identity, indent=2) + "\n")
             save_model(model, folder / "model")
         work.clear()
@@ -177,26 +179,26 @@ def judge(monitor: Monitor, accept_changes: bool) -> Accept:
     """Says what changed since a checkpoint, and refuses what would not be the same run."""
 
     def accept(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        if any(then[part] != now[part] for part in ("data", "split", "extra")):
+        if any(then.get(part) != now[part] for part in ("data", "split", "extra")):
             fix = "Bring back the data it began with, or train anew in another folder."
             raise DataError("the data, or their split, have changed since the training began.", where="resume", fix=fix)
-        changed = changes(then["config"], now["config"])
+        changed = changes(then.get("config", {}), now["config"])
         beyond = [change for path, change in changed.items() if ".training." not in path]
         if beyond:
             fix = "Only the options of a `training` section can change. Put the others back, or train anew."
             raise ModelError(f"the configuration has changed: {'; '.join(beyond)}.", where="resume", fix=fix)
-        changed |= changes(then["versions"], now["versions"])
+        changed |= changes(then.get("versions", {}), now["versions"])
         if changed and not accept_changes:
             fix = "Put it back, or go on with --accept-changes; the outcome is then another than without the stop."
             raise ModelError(f"something has changed: {'; '.join(changed.values())}.", where="resume", fix=fix)
         if changed:
             monitor.message(f"going on although something has changed: {'; '.join(changed.values())}")
-        if then["device"] != now["device"]:
-            monitor.message(f"on {now['device']} instead of {then['device']}: equal up to rounding, not to the bit")
-        if then["processes"] != now["processes"]:
+        if then.get("device") != now["device"]:
+            monitor.message(f"on {now['device']} instead of {then.get('device')}: equal up to rounding, not to the bit")
+        if then.get("processes") != now["processes"]:
             monitor.message(
-                f"{now['processes']} processes instead of {then['processes']}: the same batches in the same order, but "
-                "views and dropout are drawn otherwise and sums are rounded otherwise, so not equal to the bit"
+                f"{now['processes']} processes instead of {then.get('processes')}: the same batches in the same order, "
+                "but views and dropout are drawn otherwise and sums are rounded otherwise, so not equal to the bit"
             )
 
     return accept

@@ -115,3 +115,8 @@ def test_closed_walks_tell_apart_what_messages_cannot() -> None:
 def test_spaces_without_graphs_are_refused() -> None:
     with pytest.raises(ConfigError, match="reads graphs"):
         RelationalEncoder(None, object(), 4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_graphs_give_no_embeddings(form: dict[str, Any]) -> None:
+    assert encoder(form)(soft_points()[:0]).shape == (0, 5)

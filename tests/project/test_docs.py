@@ -1,5 +1,6 @@
 """The documentation builds without warnings, says something of everything public, and its code runs."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -114,3 +115,14 @@ def test_the_architecture_page_lists_the_layers_that_are_enforced():
     page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
     listed = [line.split("  ")[0] for line in page.splitlines() if "  " in line.strip()]
     assert [line for line in listed if line in contract["layers"]] == contract["layers"]
+
+
+def test_every_failure_in_the_table_is_backed_by_a_test_that_exists():
+    page = (DOCS / "reference" / "failures.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    named = [re.search(r"`(test_\w+)` \|$", row) for row in rows]
+    assert rows
+    assert all(named), [row for row, name in zip(rows, named, strict=True) if not name]
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    missing = [name[1] for name in named if name and f"def {name[1]}(" not in source]
+    assert not missing
