@@ -117,7 +117,7 @@ def overhead() -> dict[str, float]:
         "every_seconds": EVERY,
         "training_seconds": round(seconds, 1),
         "saves": len(saves),
-        "seconds_each": round(statistics.mean(saves), 4),
+        "seconds_each": round(statistics.mean(saves), 4) if saves else None,
         "per_cent": round(100 * sum(saves) / seconds, 3),
     }
 

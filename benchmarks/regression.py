@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from ele_core import config as configuration
+from ele_core.archive import MANIFEST, digest
 from ele_core.context import Context
 from ele_core.evaluation import evaluate
 from ele_core.files import write_text
@@ -50,7 +51,8 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.variant or VARIANTS:
         done = known(options.output)
-        if any(result["variant"] == name and result["epochs"] == options.epochs for result in done):
+        same = {"variant": name, "epochs": options.epochs, "model": digest(Path(options.run) / "model" / MANIFEST)}
+        if any(same == {key: result.get(key) for key in same} for result in done):
             continue
         result = measured(Run(options.run), name, options.epochs)
         print(json.dumps(result))
@@ -81,6 +83,7 @@ def measured(run: Run, name: str, epochs: float) -> dict[str, object]:
         "variant": name,
         "overrides": overrides,
         "epochs": epochs,
+        "model": digest(run.folder / "model" / MANIFEST),
         "seed": config.seed,
         "split": "validation",
         "metrics": {key: round(value, 6) for key, value in found.metrics.items()},

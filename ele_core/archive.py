@@ -78,8 +78,11 @@ def sealed(folder: Path, name: str) -> bool:
 
 def digest(file: Path) -> str:
     """The SHA-256 of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"cannot be read: {error.strerror or error}.", where=str(file)) from None
 
 
 def regular(file: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: atomic, sealed, the one before the last kept, no pickle; and what may change between them."""
+"""Checkpoints: atomic, sealed, the one before the last kept, no pickle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ele_core import __version__
 from ele_core.archive import brief, read_json, read_tensors, save_tensors, seal, verify
 from ele_core.distributed import Processes
 from ele_core.errors import EleError, Interrupted, ModelError
-from ele_core.files import remove_unfinished, replace_folder, write_text
+from ele_core.files import new_folder, remove_unfinished, write_text
 from ele_core.monitor import FileMonitor, Monitor
 from ele_core.signals import Stop
 from ele_core.work import Snapshot, Work, as_bytes, from_bytes
@@ -25,23 +25,19 @@ KEPT = 2
 """Checkpoints that stay: the last, and the one before it in case the last is damaged."""
 PAUSE = 50
 """Saving waits at least so many times as long as the last save took: at most 2 % of the time goes into it."""
-Accept = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
-"""Is given the identity of a checkpoint and that of the work now; raises where they must not differ."""
 STATE, TENSORS = "state.json", "state.safetensors"
 
 
 class Checkpoints(Work):
     """Work that survives: every `every` seconds, and when asked to stop, its state goes to a numbered folder.
 
-    `identity` is what must not change under it: configuration, data, versions. All processes of a group call it alike;
-    the main one writes.
+    All processes of a group call it alike; the main one writes.
     """
 
     def __init__(
         self,
         folder: Path,
         *,
-        identity: Mapping[str, Any],
         advice: str,
         every: float = 60.0,
         journal: FileMonitor | None = None,
@@ -50,7 +46,6 @@ class Checkpoints(Work):
         stop: Stop | None = None,
     ) -> None:
         self.folder = folder
-        self.identity = identity
         self.advice = advice
         self.every = every
         self.journal = journal
@@ -71,9 +66,7 @@ class Checkpoints(Work):
         asked = self.processes.largest(self.stop.signal)
         if asked or self._due():
             self.keep(name, snapshot())
-        if asked:
-            self.processes.wait()
-            raise Interrupted(f"stopped during {name}, its state is kept.", signal=asked, fix=self.advice)
+        self._rest(asked, name)
 
     def keep(self, name: str, snapshot: Snapshot) -> None:
         self.works[name] = snapshot
@@ -84,29 +77,32 @@ class Checkpoints(Work):
             self.works = {key: value for key, value in self.works.items() if key in self.closed}
             self.closed.add(name)
         self.works[name] = Snapshot(snapshot.tensors, snapshot.values, finished=True)
-        if self._due():
+        asked = self.processes.largest(self.stop.signal)
+        if asked or self._due():
             self.save()
+        self._rest(asked, name)
+
+    def _rest(self, asked: int, name: str) -> None:
+        if asked:
+            self.processes.wait()  # until the main process has written
+            raise Interrupted(f"stopped during {name}, its state is kept.", signal=asked, fix=self.advice)
 
     # -- what a run calls -----------------------------------------------------------------------------------------
 
-    def load(self, accept: Accept | None = None) -> bool:
-        """Go on from the last good checkpoint, if there is one; `accept(then, now)` raises where it must not."""
+    def load(self) -> bool:
+        """Go on from the last good checkpoint; whether there is one."""
         state, tensors, number = self._newest() if self.processes.main else (None, {}, 0)
         shared = self.processes.from_main({"state": as_bytes(state), **tensors})
         state = from_bytes(shared.pop("state"))
         self.number = self.processes.largest(number)
+        if self.journal is not None:
+            self.journal.restore(state["journal"] if state else {})
         if state is None:
-            if self.journal is not None:
-                self.journal.restore({})
             return False
-        if accept is not None:
-            accept(state["identity"], self.identity)
         for index, entry in enumerate(state["works"]):
             own = Snapshot(shared).part(str(index))
             self.works[entry["name"]] = Snapshot(own, entry["values"], entry["finished"])
         self.closed = set(state["closed"])
-        if self.journal is not None:
-            self.journal.restore(state["journal"])
         return True
 
     def save(self) -> None:
@@ -119,7 +115,7 @@ class Checkpoints(Work):
         except OSError as error:
             what = f"the checkpoint could not be written: {error.strerror or error}."
             kept = f"The last one, number {self.number}, is intact. " if self.number else ""
-            raise ModelError(what, where=str(self.folder), fix=f"{kept}Make room, then: {self.advice}") from error
+            raise ModelError(what, where=str(self.folder), fix=f"{kept}Make room. {self.advice}") from error
         self.due = time.monotonic() + max(self.every, PAUSE * (time.monotonic() - started) if self.every else 0)
 
     def clear(self) -> None:
@@ -136,7 +132,6 @@ class Checkpoints(Work):
         state = {
             "format": FORMAT,
             "ele": __version__,
-            "identity": self.identity,
             "works": [
                 {"name": name, "finished": work.finished, "values": dict(work.values)}
                 for name, work in self.works.items()
@@ -149,7 +144,7 @@ class Checkpoints(Work):
             for index, work in enumerate(self.works.values())
             for name, value in work.tensors.items()
         }
-        with replace_folder(self.folder / f"{self.number + 1:06d}") as target:
+        with new_folder(self.folder / f"{self.number + 1:06d}") as target:
             write_text(target / STATE, json.dumps(state) + "\n")
             save_tensors(target / TENSORS, tensors)
             seal(target)
@@ -158,28 +153,29 @@ class Checkpoints(Work):
             shutil.rmtree(old, ignore_errors=True)
 
     def _newest(self) -> tuple[dict[str, Any] | None, dict[str, Any], int]:
-        """The last checkpoint that is whole; a damaged one is named, and the one before it is used."""
-        remove_unfinished(self.folder)
-        folders = numbered(self.folder)
-        last = int(folders[-1].name) if folders else 0
-        damage: EleError | None = None
-        for folder in reversed(folders):
+        """The last checkpoint that is whole; a damaged one is named and removed, and the one before it is used."""
+        remove_unfinished(self.folder, r"\d+")
+        damaged: list[tuple[Path, EleError]] = []
+        for folder in reversed(numbered(self.folder)):
             try:
                 state, tensors = read(folder)
             except ModelError as error:
-                damage = damage or error
-                self.monitor.message(f"{error} The checkpoint before it is used.")
+                damaged.append((folder, error))
                 continue
-            return state, tensors, last
-        if damage is not None:
-            what = f"no checkpoint can be read; the last one says: {damage}"
+            for useless, damage in damaged:
+                self.monitor.message(f"{damage} The checkpoint before it is used.")
+                shutil.rmtree(useless, ignore_errors=True)
+            return state, tensors, int(folder.name)
+        if damaged:
+            what = f"no checkpoint can be read; the last one says: {damaged[0][1]}"
             raise ModelError(what, where=str(self.folder), fix="Train again, in another folder.")
         return None, {}, 0
 
 
 def numbered(folder: Path) -> list[Path]:
     """The checkpoints in a folder, oldest first."""
-    return sorted(path for path in folder.glob("[0-9]*") if re.fullmatch(r"\d{6,9}", path.name, re.ASCII))
+    found = (path for path in folder.glob("[0-9]*") if re.fullmatch(r"\d{6,9}", path.name, re.ASCII))
+    return sorted(found, key=lambda path: int(path.name))
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -197,7 +193,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def well_formed(state: Mapping[str, Any]) -> bool:
     """Whether a state has the parts that `Checkpoints` writes, of the kinds that it writes."""
-    kinds = {"identity": dict, "works": list, "closed": list, "journal": dict}
+    kinds = {"works": list, "closed": list, "journal": dict}
     works = {"name": str, "finished": bool, "values": dict}
     return all(isinstance(state.get(key), kind) for key, kind in kinds.items()) and all(
         isinstance(work, dict) and all(isinstance(work.get(key), kind) for key, kind in works.items())

@@ -20,6 +20,8 @@ from ele_core.tensors import Tensors
 Rows = TypeVar("Rows", Tensor, Tensors)
 TIMEOUT = datetime.timedelta(minutes=30)
 """How long processes wait for one that has not died but does not answer."""
+PATIENCE = datetime.timedelta(days=2)
+"""How long they wait for the main one to have read the data."""
 FAILED = "ele/failed"
 """Where in the group's store a process that fails leaves its reason."""
 
@@ -72,6 +74,13 @@ class Processes:
         """The mean of all processes' values."""
         return value
 
+    def agreed(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The main process's values: what decides must be equal everywhere, to the bit."""
+        return dict(values)
+
+    def synchronise(self, module: nn.Module) -> None:
+        """Give every process the buffers of the main one, such as the running means of a normalisation."""
+
     def from_main(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the main process has, in every process."""
         return dict(values)
@@ -99,6 +108,7 @@ class Group(Processes):
         self.dist = dist
         self.rank = dist.get_rank()
         self.count = dist.get_world_size()
+        self.turns = 0
 
     def first(self, own: int) -> int:
         return sum(self._sizes(own)[: self.rank])
@@ -116,7 +126,7 @@ class Group(Processes):
         return gathered
 
     def gather_named(self, own: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-        data = torch.frombuffer(bytearray(save_bytes({k: v.contiguous() for k, v in own.items()})), dtype=torch.uint8)
+        data = serialised(own)
         parts = self.gather(data).split(self._sizes(len(data)))
         return [load_bytes(part.numpy().tobytes()) for part in parts]
 
@@ -135,19 +145,34 @@ class Group(Processes):
         self.dist.all_reduce(whole)
         return whole / self.count
 
+    def agreed(self, values: Mapping[str, float]) -> dict[str, float]:
+        own = torch.tensor(list(values.values()), dtype=torch.float64)
+        self.dist.broadcast(own, 0)
+        return dict(zip(values, own.tolist(), strict=True))
+
+    def synchronise(self, module: nn.Module) -> None:
+        for buffer in module.buffers():
+            self.dist.broadcast(buffer, 0)
+
     def from_main(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return self.gather_named(values if self.main else {})[0]
+        data = serialised(values) if self.main else torch.zeros(0, dtype=torch.uint8)
+        size = self.largest(len(data))
+        received = data if self.main else torch.empty(size, dtype=torch.uint8)
+        self.dist.broadcast(received, 0)
+        return dict(values) if self.main else load_bytes(received.numpy().tobytes())
 
     def wait(self) -> None:
         self.largest(0)
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        if not self.main:
-            self.wait()
+        self.turns += 1
+        store, turn = self.dist.distributed_c10d._get_default_store(), f"ele/turn/{self.turns}"
+        if not self.main:  # at the store: reading data may honestly take longer than any answer in training
+            store.wait([turn], PATIENCE)
         yield
         if self.main:
-            self.wait()
+            store.set(turn, "done")
 
     def _sizes(self, own: int) -> list[int]:
         sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.count)]
@@ -177,7 +202,7 @@ def joined() -> Iterator[Processes]:
 
     A process that fails leaves its reason for the others, whose own error would only say that the connection is gone.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Processes()
         return
     import torch.distributed as dist
@@ -188,17 +213,20 @@ def joined() -> Iterator[Processes]:
     group = Group()
     try:
         yield group
-    except EleError as error:
-        report_failure(dist, f"process {group.rank}: {error}")
+    except ProcessError:
         raise
     except RuntimeError as error:
         raise explained(dist, group, error) from error
+    except Exception as error:
+        kind = "" if isinstance(error, EleError) else f"{type(error).__name__}: "
+        report_failure(dist, f"process {group.rank}: {kind}{error}")
+        raise
 
 
 def report_failure(dist: Any, reason: str) -> None:
     """Leave a reason in the group's store, for those whom this process's end will surprise."""
     try:
-        dist.distributed_c10d._get_default_store().set(FAILED, reason)
+        dist.distributed_c10d._get_default_store().compare_set(FAILED, "", reason)  # the first one is the cause
     except RuntimeError:  # the store is gone with the process that held it
         return
 
@@ -215,6 +243,12 @@ def explained(dist: Any, group: Group, error: RuntimeError) -> Exception:
     except RuntimeError:
         reason = "another process ended without a word: it was killed, or ran out of memory."
     return ProcessError(reason, where=f"process {group.rank} of {group.count}")
+
+
+def serialised(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Named tensors as bytes."""
+    stored = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    return torch.frombuffer(bytearray(save_bytes(stored)), dtype=torch.uint8)
 
 
 def local_device(name: str) -> str:

@@ -84,6 +84,10 @@ class ModelError(EleError):
     """A saved model or run that cannot be read, written or used."""
 
 
+class Locked(ModelError):
+    """A folder in which another process is at work."""
+
+
 class TrainingError(EleError):
     """A training that cannot go on, such as a loss that is not a number."""
 

@@ -1,21 +1,25 @@
-"""Writing files so that a crash leaves the old one or the new one, never half of either."""
+"""Writing files so that a crash leaves the old one or the new one, never half of either; and locks."""
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ele_core.errors import ModelError
+from ele_core.errors import Locked, ModelError
+
+TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
+"""What the system answers to a rename over something that is there."""
 
 
 def write_text(file: Path, text: str) -> None:
     """Write a text file at once: to a neighbour first, then renamed over."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     temporary = Path(name)
     try:
@@ -32,37 +36,73 @@ def write_text(file: Path, text: str) -> None:
 
 
 @contextmanager
-def replace_folder(folder: Path) -> Iterator[Path]:
-    """A fresh folder to fill, which takes the place of `folder` when the block ends well and all of it is on disk."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A fresh folder to fill, which gets its name when the block ends well and all of it is on disk.
+
+    Nothing is ever replaced: where there is something by then, other than an empty folder, that is an error.
+    """
+    with fresh_folder(folder) as temporary:
         yield temporary
-        temporary.chmod(0o755)
         sync_tree(temporary)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
-            folder.rename(old / folder.name)
-            try:
-                temporary.rename(folder)
-            except BaseException:
-                (old / folder.name).rename(folder)
-                raise
-            finally:
-                shutil.rmtree(old)
-        else:
+        try:
             temporary.rename(folder)
+        except OSError as error:
+            if error.errno not in TAKEN:
+                raise
+            fix = "Choose another, or remove it."
+            raise ModelError("there is something there already.", where=str(folder), fix=fix) from None
         sync_folder(folder.parent)
+
+
+@contextmanager
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """A fresh folder to fill, which takes the place of `folder` when the block ends well and all of it is on disk.
+
+    Killed between two renames, the old one stays beside its place, as `.NAME.old.…`.
+    """
+    with fresh_folder(folder) as temporary:
+        yield temporary
+        sync_tree(temporary)
+        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
+        try:
+            with suppress(FileNotFoundError):
+                folder.rename(old / folder.name)
+            temporary.rename(folder)
+        except BaseException:
+            if (old / folder.name).exists() and not folder.exists():
+                (old / folder.name).rename(folder)
+            raise
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+        sync_folder(folder.parent)
+
+
+@contextmanager
+def fresh_folder(beside: Path) -> Iterator[Path]:
+    """A folder beside another, removed if the block fails."""
+    make_folder(beside.parent)
+    temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}."))
+    try:
+        temporary.chmod(0o755)
+        yield temporary
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def remove_unfinished(parent: Path, name: str = "") -> None:
-    """Remove the fresh folders that a killed process left beside the one called `name`, or beside any."""
-    for path in parent.glob(f".{name}*"):
-        if path.is_dir() and not path.is_symlink():
+def remove_unfinished(parent: Path, name: str) -> None:
+    """Remove what a killed process left of folders whose name is as the regular expression `name` says."""
+    for path in parent.glob(".*"):
+        if re.fullmatch(rf"\.{name}\.[a-z0-9_]{{8}}", path.name) and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and what is missing above it, on the disk."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
 
 
 def sync_tree(folder: Path) -> None:
@@ -89,18 +129,35 @@ def sync_folder(folder: Path) -> None:
 def locked(file: Path, what: str) -> Iterator[None]:
     """Hold a lock on `file`, which the system lets go when the process ends, however it ends.
 
-    A second process that asks for it is refused with `what` it would do.
+    A second process that asks for it is refused, with `what` is being done.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.seek(0)
-            holder = stream.read().strip() or "unknown"
-            problem = f"another process ({holder}) is {what} here."
-            raise ModelError(problem, where=str(file.parent), fix="Wait for it, or stop it first.") from None
-        stream.truncate(0)
-        stream.write(str(os.getpid()))
-        stream.flush()
-        yield
+    import fcntl  # not on every system, and not needed to predict
+
+    make_folder(file.parent)
+    while True:
+        with file.open("a+") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                stream.seek(0)
+                holder = stream.read().strip() or "unknown"
+                problem = f"another process ({holder}) is {what} here."
+                raise Locked(problem, where=str(file.parent), fix="Wait for it, or stop it first.") from None
+            if not still(file, stream.fileno()):
+                continue  # the one who held it has removed the file since we opened it
+            stream.truncate(0)
+            stream.write(str(os.getpid()))
+            stream.flush()
+            try:
+                yield
+            finally:
+                file.unlink(missing_ok=True)
+            return
+
+
+def still(file: Path, handle: int) -> bool:
+    """Whether an open file is the one that has its name now."""
+    try:
+        return os.path.samestat(file.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False

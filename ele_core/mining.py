@@ -37,6 +37,7 @@ class MinedBatches(Batches):
         self._pooled = size * refresh
         self._pools = math.ceil(count / self._pooled)
         self._embed = embed
+        self._processes = context.processes
         self._next = 0
         self._waiting = torch.zeros(0, dtype=torch.long)
 
@@ -62,7 +63,8 @@ class MinedBatches(Batches):
         rows = order[pool * self._pooled : (pool + 1) * self._pooled]
         generator = self._generator("groups", epoch, pool)
         groups = near_groups(self._embed(rows), self._group, generator)
-        return rows[groups[torch.randperm(len(groups), generator=generator)].flatten()]
+        arranged = rows[groups[torch.randperm(len(groups), generator=generator)].flatten()]
+        return self._processes.from_main({"rows": arranged})["rows"]  # rounding may differ from machine to machine
 
 
 def near_groups(embeddings: Tensor, size: int, generator: Generator) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ele_core.context import Context
 from ele_core.data import Batches, steps_per_epoch
+from ele_core.distributed import Processes
 from ele_core.errors import TrainingError
 from ele_core.interfaces import ComponentConfig
 from ele_core.work import Snapshot, prefixed
@@ -93,15 +94,16 @@ def descend(
         with seeded(context, stage, "dropout", step):
             generator = torch.Generator().manual_seed(context.own_seed(stage, "step", step))
             value = objective(own if len(own) else rows[:1], generator).sum() * scale
-        problem = descent.move(value, processes.mean(value.detach()))
+        problem = descent.move(value, processes)
         if problem is not None:
             descent.source.restore(before)
             context.work.keep(stage, descent.snapshot())
+            processes.wait()  # until the main process has written
             fix = "Try a smaller learning_rate, or clip gradients harder (clip)."
             raise TrainingError(f"{problem} at step {step}.", where=stage, fix=fix)
         if step % every == 0 or step == descent.total:
             with seeded(context, stage, "evaluation", step):
-                validation = kept.evaluate(evaluate)
+                validation = processes.agreed(kept.evaluate(evaluate))
             metrics = {"loss": descent.mean_loss(), **validation}
             improved = kept.offer(list(metrics.values())[1])
             context.monitor.evaluation(stage, step, metrics, best=improved)
@@ -149,11 +151,9 @@ class Descent:
         while self.step < self.total and not self.stale:
             yield self.step + 1
 
-    def move(self, value: Tensor, joint: Tensor) -> str | None:
-        """One step down the gradient of `value`; what is wrong where there is none, the weights left as they are.
-
-        `joint` is the loss of the whole batch, of which `value` may be one process's part.
-        """
+    def move(self, value: Tensor, processes: Processes) -> str | None:
+        """One step down the gradient of `value`; what is wrong where there is none, the weights left as they are."""
+        joint = processes.mean(value.detach())
         self.optimiser.zero_grad(set_to_none=True)
         value.backward()
         norm = nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip or math.inf)
@@ -165,6 +165,7 @@ class Descent:
             group["lr"] = self.training.learning_rate * rate(self.step, self.total, self.training)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
+        processes.synchronise(self.module)
         self.step += 1
         self.kept.follow(self.step)
         self.losses.append(joint)
@@ -280,8 +281,8 @@ class Kept:
     def resume(self, average: dict[str, Tensor], best: dict[str, Tensor], best_value: float | None, stale: int) -> None:
         """Stand where it stood."""
         if self.average is not None:
-            for name, value in self.average.items():
-                value.copy_(average[name])
+            own = snapshot(self.module)  # where no average was kept before, it begins here
+            self.average = {name: average[name].to(value.device) if average else value for name, value in own.items()}
         self.best = best or None  # loading a state dict moves it to where the weights are
         self.best_value, self.stale = math.inf if best_value is None else best_value, stale
 

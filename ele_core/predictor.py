@@ -150,7 +150,10 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model into `folder`; it carries its candidates and decodes on another machine."""
-        save_model(self._fitted(), Path(folder))
+        with joined() as processes:
+            if processes.main:
+                save_model(self._fitted(), Path(folder))
+            processes.wait()
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto") -> Self:

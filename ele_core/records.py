@@ -62,5 +62,4 @@ def training_seconds(folder: Path) -> float | None:
         lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
     except OSError:
         return None
-    seconds: float = json.loads(lines[-1])["seconds"]
-    return seconds
+    return float(json.loads(lines[-1])["seconds"]) if lines else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,12 +16,12 @@ import torch
 from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.archive import read_json
-from ele_core.checkpoint import Accept, Checkpoints
+from ele_core.checkpoint import Checkpoints, numbered
 from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.data import DataSet, fingerprint
 from ele_core.errors import DataError, ModelError
-from ele_core.files import locked, replace_folder, write_text
+from ele_core.files import locked, new_folder, remove_unfinished, write_text
 from ele_core.loading import Prepared
 from ele_core.model import Model
 from ele_core.monitor import FileMonitor, Monitor, Monitors
@@ -31,8 +32,8 @@ from ele_core.trainer import assemble, fit
 from ele_core.work import Snapshot
 
 CHECKPOINTS = "checkpoints"
-IDENTITY = "trained.json"
-"""What a finished run was trained with: configuration, data, versions."""
+IDENTITY = "identity.json"
+"""What a run is trained with: options, data, versions. What must not change under it."""
 EVERY = 60.0
 """Seconds between two checkpoints."""
 SAMPLED = 10_000
@@ -41,11 +42,23 @@ DECODING = ("decoder", "candidates", "device")
 """The sections of a configuration that matter after training."""
 
 
-def begin(folder: Path, prepared: Prepared) -> None:
-    """Make the run's folder, with all that is known before the training, at once."""
-    with replace_folder(folder) as target:
-        write_text(target / "config.toml", configuration.dump(prepared.config))
+def begin(
+    folder: Path, prepared: Prepared, context: Context, surrogate: Mapping[str, torch.Tensor] | None = None
+) -> None:
+    """Make the run's folder, with all that is known before the training, at once; never in the place of another.
+
+    With `surrogate`, the weights of one that was trained before, only the regressor is left to train.
+    """
+    describe(prepared.config)  # a model that could not be saved is refused before it is trained
+    if not context.processes.main:
+        return
+    with new_folder(folder) as target:
+        write_identity(target, prepared, context)
         write_text(target / "data.json", json.dumps(provenance(prepared.data)) + "\n")
+        if surrogate is not None:
+            work = Checkpoints(target / CHECKPOINTS, advice="")
+            work.finish("surrogate", Snapshot(dict(surrogate)), closes=True)
+            work.save()
 
 
 def train_in(
@@ -56,59 +69,55 @@ def train_in(
     every: float = EVERY,
     accept_changes: bool = False,
     advice: str | None = None,
-    surrogate: Mapping[str, torch.Tensor] | None = None,
 ) -> Model:
-    """Train in a folder that `begin` made, from its last checkpoint if there is one, and put the model there.
-
-    With `surrogate`, the weights of one that was trained before, only the regressor is trained.
-    """
-    describe(prepared.config)  # a model that could not be saved is refused before it is trained
+    """Train in a folder that `begin` made, from its last checkpoint if there is one, and put the model there."""
     model = assemble(prepared, context)
+    processes = context.processes
     checkpoints = folder / CHECKPOINTS
-    lock = locked(checkpoints / "lock", "training") if context.processes.main else nullcontext()
-    with lock, Stop().listening() as stop:
-        if not unfinished(folder):  # it was finished by another process, between our look and our lock
-            context.processes.wait()
+    advice = advice or f"Continue with: ele resume {folder}"
+    with locked(checkpoints / "lock", "training") if processes.main else nullcontext(), Stop().listening() as stop:
+        finished = processes.largest(int(processes.main and not unfinished(folder)))
+        if finished:  # by another process, between our look and our lock
             return load_model(folder / "model", context.device)
-        journal = FileMonitor(folder) if context.processes.main else None
+        judge(folder, prepared, context, accept_changes)
+        journal = FileMonitor(folder) if processes.main else None
         work = Checkpoints(
             checkpoints,
-            identity=identity(prepared, context),
-            advice=advice or f"Continue with: ele resume {folder}",
+            advice=advice,
             every=every,
             journal=journal,
             monitor=context.monitor,
-            processes=context.processes,
+            processes=processes,
             stop=stop,
         )
-        if work.load(judge(context.monitor, accept_changes)):
+        if work.load() and journal is not None and journal.lines["metrics.jsonl"]:
             context.monitor.message(f"resumed from checkpoint {work.number}")
-            if accept_changes and context.processes.main:
-                write_text(folder / "config.toml", configuration.dump(prepared.config))
-        elif surrogate is not None:
-            work.finish("surrogate", Snapshot(dict(surrogate)), closes=True)
-            work.save()
         monitor: Monitor = context.monitor if journal is None else Monitors(context.monitor, journal)
-        fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
-        if context.processes.main:
-            remove_unfinished(folder, "model")
-            write_text(folder / IDENTITY, json.dumps(work.identity, indent=2) + "\n")
-            save_model(model, folder / "model")
+        try:
+            fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
+            if processes.main:
+                remove_unfinished(folder, "model")
+                save_model(model, folder / "model")
+        except OSError as error:  # a full disk: the checkpoints there are stay
+            what = f"cannot be written: {error.strerror or error}."
+            raise ModelError(what, where=str(error.filename or folder), fix=f"Make room. {advice}") from error
         work.clear()
-        context.processes.wait()
+        processes.wait()
     return model
 
 
 def fit_in(folder: Path, prepared: Prepared, context: Context) -> Model:
     """Train in `folder`: begin, go on, or take the model that is there, whichever is left to do."""
-    finished = (folder / "model").is_dir() and (folder / IDENTITY).is_file()
-    if finished:
-        judge(context.monitor, False)(read_json(folder / IDENTITY), identity(prepared, context))
+    if (folder / "model").is_dir() and (folder / IDENTITY).is_file():
+        judge(folder, prepared, context, accept_changes=False)
         context.monitor.message(f"{folder}: finished already, its model is taken")
-        return load_model(folder / "model", context.device)
-    if context.processes.main and not unfinished(folder):
-        check_free(folder)
-        begin(folder, prepared)
+        model = load_model(folder / "model", context.device)
+        model.config = prepared.config  # how to decode may have changed
+        return model
+    if not unfinished(folder):
+        if context.processes.main:
+            check_free(folder)
+        begin(folder, prepared, context)
     context.processes.wait()
     return train_in(folder, prepared, context, every=EVERY, advice="Call fit again with the same arguments.")
 
@@ -131,6 +140,12 @@ def unfinished(folder: Path) -> bool:
     return (folder / "config.toml").is_file() and not (folder / "model").is_dir()
 
 
+def remove_checkpoints(folder: Path) -> None:
+    """Remove the checkpoints of a training that has finished, where a kill left them."""
+    for path in numbered(folder / CHECKPOINTS):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 # -- what may change ----------------------------------------------------------------------------------------------
 
 
@@ -145,7 +160,14 @@ def identity(prepared: Prepared, context: Context) -> dict[str, Any]:
         "versions": versions(prepared.config),
         "processes": context.processes.count,
         "device": context.device.type,
+        "threads": torch.get_num_threads(),
     }
+
+
+def write_identity(folder: Path, prepared: Prepared, context: Context) -> None:
+    """Write what the run is trained with, as it is from now on."""
+    write_text(folder / IDENTITY, json.dumps(identity(prepared, context), indent=2) + "\n")
+    write_text(folder / "config.toml", configuration.dump(prepared.config))
 
 
 def settled(config: RunConfig) -> dict[str, Any]:
@@ -175,33 +197,36 @@ def versions(config: RunConfig) -> dict[str, str]:
     }
 
 
-def judge(monitor: Monitor, accept_changes: bool) -> Accept:
-    """Says what changed since a checkpoint, and refuses what would not be the same run."""
+def judge(folder: Path, prepared: Prepared, context: Context, accept_changes: bool) -> None:
+    """Say what has changed since a run began, and refuse what would not be the same run."""
+    then, now = read_json(folder / IDENTITY), identity(prepared, context)
+    if not isinstance(then, dict) or not all(isinstance(then.get(part), dict) for part in ("config", "versions")):
+        raise ModelError("damaged: not the identity of a run.", where=str(folder / IDENTITY))
+    changed = changes(then["config"], now["config"])
+    beyond = [change for path, change in changed.items() if ".training." not in path]
+    if beyond:
+        fix = "Only the options of a `training` section can change. Put the others back, or train anew."
+        raise ModelError(f"the configuration has changed: {'; '.join(beyond)}.", where=str(folder), fix=fix)
+    if any(then.get(part) != now[part] for part in ("data", "split", "extra")):
+        fix = "Bring back the data it began with, or train anew in another folder."
+        raise DataError("the data, or their split, have changed since the training began.", where=str(folder), fix=fix)
+    changed |= changes(then["versions"], now["versions"])
+    if changed and not accept_changes:
+        fix = "Put it back, or go on with --accept-changes; the outcome is then another than without the stop."
+        raise ModelError(f"something has changed: {'; '.join(changed.values())}.", where=str(folder), fix=fix)
+    for difference in (*changed.values(), *rounding(then, now)):
+        context.monitor.message(f"going on although something has changed: {difference}")
+    if then != now and context.processes.main and unfinished(folder):
+        write_identity(folder, prepared, context)
 
-    def accept(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        if any(then.get(part) != now[part] for part in ("data", "split", "extra")):
-            fix = "Bring back the data it began with, or train anew in another folder."
-            raise DataError("the data, or their split, have changed since the training began.", where="resume", fix=fix)
-        changed = changes(then.get("config", {}), now["config"])
-        beyond = [change for path, change in changed.items() if ".training." not in path]
-        if beyond:
-            fix = "Only the options of a `training` section can change. Put the others back, or train anew."
-            raise ModelError(f"the configuration has changed: {'; '.join(beyond)}.", where="resume", fix=fix)
-        changed |= changes(then.get("versions", {}), now["versions"])
-        if changed and not accept_changes:
-            fix = "Put it back, or go on with --accept-changes; the outcome is then another than without the stop."
-            raise ModelError(f"something has changed: {'; '.join(changed.values())}.", where="resume", fix=fix)
-        if changed:
-            monitor.message(f"going on although something has changed: {'; '.join(changed.values())}")
-        if then.get("device") != now["device"]:
-            monitor.message(f"on {now['device']} instead of {then.get('device')}: equal up to rounding, not to the bit")
-        if then.get("processes") != now["processes"]:
-            monitor.message(
-                f"{now['processes']} processes instead of {then.get('processes')}: the same batches in the same order, "
-                "but views and dropout are drawn otherwise and sums are rounded otherwise, so not equal to the bit"
-            )
 
-    return accept
+def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What has changed and matters only to the last bits, or to what is drawn."""
+    rounded = "equal up to rounding, not to the bit"
+    shared = "the same batches in the same order, but views and dropout are drawn otherwise: not equal to the bit"
+    said = {"device": rounded, "threads": rounded, "processes": shared}
+    differ = [part for part in said if then.get(part) != now[part]]
+    return [f"{part}: {then.get(part)} → {now[part]}; {said[part]}" for part in differ]
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.devices import pick_device
 from ele_core.distributed import Processes, joined
-from ele_core.errors import ConfigError, DataError, ModelError
+from ele_core.errors import ConfigError, DataError, Locked, ModelError, UnknownComponent
 from ele_core.evaluation import Evaluation, evaluate
 from ele_core.files import locked, write_text
 from ele_core.interfaces import Reference, Task
@@ -35,9 +35,11 @@ from ele_core.resuming import (
     CHECKPOINTS,
     DECODING,
     EVERY,
+    IDENTITY,
     begin,
     changes,
     check_free,
+    remove_checkpoints,
     settled,
     train_in,
     unfinished,
@@ -46,6 +48,9 @@ from ele_core.resuming import (
 from ele_core.signals import Stop
 from ele_core.storage import load_model
 from ele_core.trainer import assemble
+
+LARGEST_DATA = 1 << 30
+"""Bytes of the largest data.json, which names every row."""
 
 
 class Run:
@@ -81,9 +86,9 @@ class Run:
             assemble(prepared, context)
             context.monitor.message(summary(prepared))
             surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
-            if processes.main:
-                begin(folder, prepared)
-            train_in(folder, prepared, context, every=every, surrogate=surrogate)
+            begin(folder, prepared, context, surrogate)
+            processes.wait()
+            train_in(folder, prepared, context, every=every)
         return cls(folder)
 
     @classmethod
@@ -99,10 +104,11 @@ class Run:
         """Go on with a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
         if not unfinished(folder):
             run = cls(folder)
+            remove_checkpoints(folder)
             monitor.message("this run has finished already: there is nothing to do")
             return run
         with joined() as processes:
-            config = configuration.load(folder / "config.toml", overrides)
+            config = config_of(folder, overrides)
             context = context_for(config, monitor, processes)
             if config.data is None and config.task is None:
                 fix = "Call fit again with the same arguments and run=…: it goes on from the last checkpoint."
@@ -115,7 +121,7 @@ class Run:
     @cached_property
     def config(self) -> RunConfig:
         """The resolved configuration of the training."""
-        return configuration.load(self.folder / "config.toml")
+        return config_of(self.folder)
 
     def references(self) -> Sequence[Reference]:
         """Published results of the run's task, if it trained on the task's own data."""
@@ -137,7 +143,7 @@ class Run:
 
     def model(self, overrides: Sequence[str] = ()) -> Model:
         """The trained model; `overrides` may change how it decodes, nothing that was settled by training."""
-        config = configuration.load(self.folder / "config.toml", overrides)
+        config = config_of(self.folder, overrides)
         settled = [name for name in RunConfig.model_fields if name not in DECODING]
         changed = [name for name in settled if getattr(config, name) != getattr(self.config, name)]
         if changed:
@@ -151,7 +157,7 @@ class Run:
         """The data of the training again, with the split that was used; refused if the data have changed."""
         prepared = prepare(self.config, context)
         file = self.folder / "data.json"
-        used = read_json(file)
+        used = read_json(file, LARGEST_DATA)
         try:
             if used["fingerprint"] != prepared.data.fingerprint:
                 what = f"{prepared.data.source} has changed since the training."
@@ -186,17 +192,52 @@ class Run:
             settings = {"split": split, "limit": limit, "oracle": oracle}
             with self.resumable(model, settings, context, every) as resumable:
                 result = evaluate(model, inputs, outputs, oracle=oracle, context=resumable)
-            if processes.main:
-                name = f"{split}-{model.config.decoder.name}{'-oracle' if oracle else ''}.csv"
-                write_text(self.folder / "predictions" / name, as_csv(prediction_rows(model, inputs, result)))
+                if processes.main:
+                    name = f"{split}-{model.config.decoder.name}{'-oracle' if oracle else ''}.csv"
+                    write_text(self.folder / "predictions" / name, as_csv(prediction_rows(model, inputs, result)))
         return result
 
     @contextmanager
     def resumable(self, model: Model, settings: Any, context: Context, every: float = EVERY) -> Iterator[Context]:
         """A context for long work with this run's model: stopped, it goes on when the same is asked for again.
 
-        `settings` are what else the outcome depends on.
+        `settings` are what else the outcome depends on. The state is removed when the block ends well: write the
+        outcome inside. Where the folder cannot be written, or another process does the same, no state is kept.
         """
+        folder = self.folder / CHECKPOINTS / self._name_of(model, settings)
+        with ExitStack() as stack:
+            refused = ""
+            try:
+                if context.processes.main:
+                    stack.enter_context(locked(folder.with_suffix(".lock"), "doing the same"))
+            except (Locked, OSError) as error:
+                refused = str(error)
+            if context.processes.largest(len(refused)):
+                context.monitor.message(f"no state is kept of this: {refused}")
+                yield context
+                return
+            work = Checkpoints(
+                folder,
+                advice="Continue with the same command.",
+                every=every,
+                monitor=context.monitor,
+                processes=context.processes,
+                stop=stack.enter_context(Stop().listening()),
+            )
+            if work.load():
+                context.monitor.message("going on where the same command was stopped")
+            try:
+                yield dataclasses.replace(context, work=work)
+            except OSError:  # the outcome could not be written: it is kept for the next try
+                work.save()
+                raise
+            work.clear()
+        if context.processes.main:
+            with suppress(OSError):  # another one is still going on
+                folder.parent.rmdir()
+
+    def _name_of(self, model: Model, settings: Any) -> str:
+        """A name for work on this model: the same for the same work."""
         decoding = {name: getattr(model.config, name) for name in DECODING}
         same = {
             "model": digest(self.folder / "model" / MANIFEST),
@@ -204,27 +245,20 @@ class Run:
             "settings": settings,
             "versions": versions(model.config),
         }
-        name = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:16]
-        folder = self.folder / CHECKPOINTS / name
-        lock = locked(folder.with_suffix(".lock"), "doing the same") if context.processes.main else nullcontext()
-        with lock, Stop().listening() as stop:
-            work = Checkpoints(
-                folder,
-                identity=same,
-                advice="Continue with the same command.",
-                every=every,
-                monitor=context.monitor,
-                processes=context.processes,
-                stop=stop,
-            )
-            if work.load():
-                context.monitor.message("going on where the same command was stopped")
-            yield dataclasses.replace(context, work=work)
-            work.clear()
-            if context.processes.main:
-                folder.with_suffix(".lock").unlink(missing_ok=True)
-                with suppress(OSError):  # another one is still going on
-                    folder.parent.rmdir()
+        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def config_of(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """A run's configuration; where it cannot be used here, with the versions that the run was begun with."""
+    try:
+        return configuration.load(folder / "config.toml", overrides)
+    except (UnknownComponent, ConfigError) as error:
+        try:
+            brought = read_json(folder / IDENTITY)["versions"].items()
+        except (ModelError, KeyError, TypeError, AttributeError):
+            raise error from None
+        begun = f"The run was begun with {', '.join(f'{name} {version}' for name, version in sorted(brought))}."
+        raise type(error)(error.what, where=error.where, fix=f"{error.fix or ''} {begun}".strip()) from None
 
 
 def rows_of(numbers: Any, count: int) -> Tensor:
@@ -241,11 +275,16 @@ def context_for(config: RunConfig, monitor: Monitor, processes: Processes) -> Co
 
 
 def free_folder(parent: Path, name: str) -> Path:
-    """The first of NAME-1, NAME-2, … that does not exist."""
+    """The first of NAME-1, NAME-2, … that does not exist, made at once so that no other process takes it."""
     number = 1
-    while (parent / f"{name}-{number}").exists():
-        number += 1
-    return parent / f"{name}-{number}"
+    while True:
+        folder = parent / f"{name}-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
 
 
 def summary(prepared: Prepared) -> str:

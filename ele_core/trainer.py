@@ -41,7 +41,7 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
 def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:
     """Fit, unless that was done before the training was stopped."""
     done = context.work.saved(name)
-    if done is not None:
+    if done is not None and done.finished:
         learner.restore(done.tensors)
         learner.to(context.device)
         return

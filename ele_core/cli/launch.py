@@ -16,6 +16,8 @@ import click
 
 GRACE = 20.0
 """Seconds that the others have to stop by themselves once one has ended badly."""
+AT_ONCE = 3.0
+"""Seconds that all have after a second Ctrl-C."""
 LIFELINE = "ELE_LIFELINE"
 """Names the pipe whose end tells a process that the one which started it is gone."""
 
@@ -39,9 +41,10 @@ def launch(count: int, arguments: Sequence[str]) -> int:
         own = {"OMP_NUM_THREADS": threads, "TORCH_CPP_LOG_LEVEL": "ERROR", LIFELINE: str(listening)}
         members.append(Member(rank, arguments, {**own, **names}))
     os.close(listening)
-    passed = {number: signal.signal(number, pass_on(members)) for number in (signal.SIGINT, signal.SIGTERM)}
+    asked: list[int] = []
+    passed = {number: signal.signal(number, pass_on(members, asked)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return watch(members)
+        return watch(members, asked)
     finally:
         for number, handler in passed.items():
             signal.signal(number, handler)
@@ -73,14 +76,16 @@ class Member:
         return lines[-1] if lines else ""
 
 
-def watch(members: Sequence[Member]) -> int:
-    """Wait for all; after a bad end the others have `GRACE` seconds, and then none."""
+def watch(members: Sequence[Member], asked: Sequence[int]) -> int:
+    """Wait for all; after a bad end the others have `GRACE` seconds, and after a second Ctrl-C a few."""
     first: Member | None = None
     deadline = float("inf")
     while any(member.process.poll() is None for member in members):
         bad = [member for member in members if member.process.poll()]
         if bad and first is None:
             first, deadline = bad[0], time.monotonic() + GRACE
+        if asked.count(signal.SIGINT) > 1:
+            deadline = min(deadline, time.monotonic() + AT_ONCE)
         if time.monotonic() > deadline:
             for member in members:
                 member.process.kill()
@@ -97,10 +102,11 @@ def watch(members: Sequence[Member]) -> int:
     return 128 - code if code < 0 else code
 
 
-def pass_on(members: Sequence[Member]) -> Any:
-    """A handler that sends a signal to every process that still runs."""
+def pass_on(members: Sequence[Member], asked: list[int]) -> Any:
+    """A handler that sends a signal to every process that still runs, and remembers it in `asked`."""
 
     def handle(number: int, _: Any) -> None:
+        asked.append(number)
         for member in members:
             if member.process.poll() is None:
                 member.process.send_signal(number)

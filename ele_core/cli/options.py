@@ -29,7 +29,7 @@ checkpoint_every = click.option(
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How often the state is kept; 0 is after every step. At most 2 % of the time goes into it.",
+    help="How often the state is kept, if that takes no more than 2 % of the time; 0 is after every step.",
 )
 
 
@@ -47,7 +47,7 @@ def processes(command: Command) -> Command:
     )
     @functools.wraps(command)
     def shared(*args: Any, count: int, **kwargs: Any) -> Any:
-        if count == 1 or "RANK" in os.environ:
+        if count == 1 or {"RANK", "WORLD_SIZE"} <= os.environ.keys():
             return command(*args, **kwargs)
         from ele_core.cli.launch import launch
 

@@ -73,10 +73,9 @@ def predict(
                 on_error=on_error,
                 context=resumable,
             )
-        if not processes.main:
-            return
-    table = as_csv(rows, COLUMNS)
-    if target:
-        write_text(Path(target), table)
-    else:
-        sys.stdout.write(table)
+            if processes.main:
+                table = as_csv(rows, COLUMNS)
+                if target:
+                    write_text(Path(target), table)
+                else:
+                    sys.stdout.write(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -44,16 +45,24 @@ def train(
     """
     from ele_core import config as configuration
     from ele_core.distributed import joined
+    from ele_core.errors import EleError
     from ele_core.monitor import ConsoleMonitor
     from ele_core.runs import Run, free_folder
 
     columns = {"input": input, "output": output, "on_error": on_error}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])
     with joined() as processes:
-        name = folder or str(free_folder(Path("runs"), Path(source).stem))
+        reserved = folder is None and processes.main
+        name = folder or (str(free_folder(Path("runs"), Path(source).stem)) if reserved else "")
         target = Path(processes.text_from_main(name))
         earlier = Run(surrogate_from) if surrogate_from else None
-        run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier)
+        try:
+            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier)
+        except EleError:
+            if reserved:
+                with suppress(OSError):  # not empty: the training had begun
+                    target.rmdir()
+            raise
         if processes.main:
             say_trained(run.folder)
 

@@ -70,9 +70,9 @@ class NeuralRegressor(Regressor):
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim) on the unit sphere; like lengths go together, the order is kept."""
-        if len(inputs) == 0:
-            return torch.zeros(0, self.surrogate.dim)
         device = next(self.backbone.parameters()).device
+        if len(inputs) == 0:
+            return torch.zeros(0, self.surrogate.dim, device=device)
         sizes = self.inputs.sizes(inputs)
         order = torch.arange(len(inputs)) if sizes is None else sizes.argsort(stable=True)
         with torch.no_grad():

@@ -19,7 +19,7 @@ from ele_core.context import Context
 from ele_core.devices import pick_device
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.evaluation import evaluate
-from ele_core.files import write_text
+from ele_core.files import locked, write_text
 from ele_core.interfaces import Decoder, Metric
 from ele_core.model import Model
 from ele_core.monitor import Monitor
@@ -61,11 +61,12 @@ def sweep(
     missing = [point for point in points if point.settings not in map(settings_of, read_records(file))]
     if len(missing) < len(points):
         monitor.message(f"{len(points) - len(missing)} of {len(points)} measurements are in {file} already")
-    for number, point in enumerate(missing, start=1):
-        monitor.message(f"{number} of {len(missing)}: {point.line}, {percent(point.share)} of the candidates")
-        record = bench.measure(point, command)
-        others = [known for known in read_records(file) if not point.replaces(known)]
-        write_text(file, json.dumps([*others, record], indent=2, ensure_ascii=False) + "\n")
+    with locked(folder / "lock", "sweeping"):
+        for number, point in enumerate(missing, start=1):
+            monitor.message(f"{number} of {len(missing)}: {point.line}, {percent(point.share)} of the candidates")
+            record = bench.measure(point, command)
+            others = [known for known in read_records(file) if not point.replaces(known)]
+            write_text(file, json.dumps([*others, record], indent=2, ensure_ascii=False) + "\n")
     result = Sweep.of(filter(bench.measured, read_records(file)), model)
     draw(result.records, result.panels, folder)
     return result
@@ -161,7 +162,9 @@ class Bench:
         """Decode and measure one point; the seconds are those of decoding and measuring, not of loading."""
         inputs, outputs = self.pairs = self.pairs or self._load()
         started = time.monotonic()
-        result = evaluate(dataclasses.replace(self.model, config=point.config), inputs, outputs, context=self.context)
+        model = dataclasses.replace(self.model, config=point.config)
+        with self.run.resumable(model, point.settings, self.context) as context:
+            result = evaluate(model, inputs, outputs, context=context)
         seconds = round(time.monotonic() - started, 1)
         about = measurement(self.run, result, command=command, split=self.split, oracle=False, seconds=seconds)
         return {"line": point.line, "share": point.share, "overrides": point.overrides, **about, **self.place}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ele_core.errors import ModelError
-from ele_core.files import locked, replace_folder, write_text
+from ele_core.files import locked, new_folder, remove_unfinished, replace_folder, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -84,9 +84,10 @@ def test_a_second_process_is_refused_a_lock_that_is_held_and_told_by_whom(tmp_pa
     file = tmp_path / "run" / "lock"
     with locked(file, "training"):
         refused = run_python("-c", HOLD, str(file), check=False)
+        holder = file.read_text()
     assert refused.returncode != 0
     assert "held" not in refused.stdout
-    holder = file.read_text()
+    assert not file.exists()
     assert f"{file.parent}: another process ({holder}) is training here." in refused.stderr
     assert run_python("-c", HOLD, str(file)).stdout == "held\n"
 
@@ -108,3 +109,22 @@ def test_a_lock_is_free_again_after_its_holder_failed(tmp_path):
         raise ZeroDivisionError
     with locked(tmp_path / "lock", "training"), pytest.raises(ModelError), locked(tmp_path / "lock", "training"):
         pass
+
+
+def test_a_new_folder_never_takes_the_place_of_another(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with new_folder(folder) as fresh:
+        (fresh / "one").write_text("1")
+    with pytest.raises(ModelError, match="there is something there already"), new_folder(folder) as fresh:
+        (fresh / "two").write_text("2")
+    assert names(folder) == ["one"]
+    assert names(tmp_path) == ["run"]
+
+
+def test_only_what_a_killed_process_left_is_removed(tmp_path):
+    left, others = [".000012.abcd_1x9", ".000013.zzzzzzzz"], [".000012.old.abcd1234", "000012", ".hidden", ".git"]
+    for name in (*left, *others):
+        (tmp_path / name).mkdir()
+    remove_unfinished(tmp_path, r"\d+")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)

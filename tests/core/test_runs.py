@@ -48,10 +48,10 @@ def test_a_run_holds_its_configuration_data_metrics_and_model(trained_run):
     assert sorted(path.name for path in trained_run.iterdir() if path.name != "predictions") == [
         "config.toml",
         "data.json",
+        "identity.json",
         "metrics.jsonl",
         "model",
         "times.jsonl",
-        "trained.json",
     ]
     data = json.loads((trained_run / "data.json").read_text())
     assert [len(data[part]) for part in ("train", "validation", "test")] == [160, 20, 20]
@@ -105,7 +105,7 @@ def test_what_training_settled_cannot_be_changed_afterwards(copy):
 
 
 def test_what_a_run_was_trained_with_is_written_down(trained_run):
-    trained = json.loads((trained_run / "trained.json").read_text())
+    trained = json.loads((trained_run / "identity.json").read_text())
     assert trained["config"]["surrogate.dim"] == 8
     assert "decoder.name" not in trained["config"], "how it decodes may change"
     assert trained["data"] == json.loads((trained_run / "data.json").read_text())["fingerprint"]

@@ -88,7 +88,7 @@ def test_a_disk_without_room_is_named_and_the_last_checkpoint_is_intact(config, 
     full = ele("resume", run, "--checkpoint-every", 0, preexec_fn=small_files)
     assert full.returncode == 1
     assert "the checkpoint could not be written" in full.stderr
-    assert f"The last one, number {number}, is intact. Make room, then: Continue with: ele resume" in full.stderr
+    assert f"The last one, number {number}, is intact. Make room. Continue with: ele resume" in full.stderr
     assert checkpoint(run) == number
     assert [path.name for path in (run / "checkpoints").iterdir() if path.name.startswith(".")] == []
     assert ele("resume", run).returncode == 0
@@ -102,6 +102,7 @@ def test_a_run_whose_plugin_is_gone_says_which(finished):
     done = ele("evaluate", finished, env={**os.environ, "ELE_DISABLED_PLUGINS": "sequences"})
     assert done.returncode != 0
     assert "sequence" in done.stderr
+    assert "The run was begun with ele " in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -113,6 +114,7 @@ def stopped_after_a_block(finished: Path, *command) -> tuple[int, str]:
     while not list((finished / "checkpoints").glob("*.lock")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
+    time.sleep(0.3)  # it listens by now, and is in its first block
     process.send_signal(signal.SIGTERM)
     return ended(process)
 
@@ -145,6 +147,29 @@ def test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again(finish
     assert again.returncode == 0, again.stderr
     assert "going on where the same command was stopped" in again.stderr
     assert len(target.read_text().splitlines()) == 201
+
+
+def test_what_was_decoded_is_not_lost_where_it_cannot_be_written(finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    inputs = tmp_path / "inputs.txt"
+    inputs.write_text("one\ntwo\n")
+    (tmp_path / "file").write_text("")
+    command = ("predict", run, inputs, "--decoder", "pgd", "-o")
+    failed = ele(*command, tmp_path / "file" / "predictions.csv")
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stderr
+    again = ele(*command, tmp_path / "predictions.csv")
+    assert "going on where the same command was stopped" in again.stderr
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 3
+
+
+def test_a_run_that_cannot_be_written_still_predicts(finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    (run / "checkpoints").write_text("a file where the folder should be")
+    done = ele("predict", run, "-", input="one\n")
+    assert done.returncode == 0, done.stderr
+    assert "no state is kept of this" in done.stderr
+    assert len(done.stdout.splitlines()) == 2
 
 
 # -- from Python --------------------------------------------------------------------------------------------------

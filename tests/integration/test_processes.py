@@ -75,7 +75,7 @@ def test_a_run_goes_on_with_another_number_of_processes_and_says_what_differs(co
     assert ended(process)[0] == 143
     done = ele("resume", run)
     assert done.returncode == 0, done.stderr
-    assert "1 processes instead of 2: the same batches in the same order, but views" in done.stderr
+    assert "processes: 2 → 1; the same batches in the same order, but views" in done.stderr
 
 
 def test_a_process_that_dies_ends_the_run_with_its_reason(config, tmp_path):
@@ -89,6 +89,38 @@ def test_a_process_that_dies_ends_the_run_with_its_reason(config, tmp_path):
     assert "process 1 of 2 was ended by SIGKILL" in words
     done = ele("resume", run, "--set", "surrogate.training.epochs=4", "--accept-changes", "--processes", 2)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_end_of_the_main_process_ends_the_others(config, tmp_path):
+    run = tmp_path / "run"
+    changes = ("--set", "surrogate.training.epochs=100000")
+    process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2, *changes)
+    wait_for_checkpoint(run, 3, process)
+    children = members(process.pid)
+    os.kill(children[0], signal.SIGKILL)
+    code, words = ended(process)
+    assert code == 137
+    assert "process 0 of 2 was ended by SIGKILL" in words
+    assert not any(Path(f"/proc/{child}/stat").exists() for child in children)
+
+
+def test_an_error_of_one_process_is_the_reason_that_all_give(tmp_path):
+    script = tmp_path / "one_fails.py"
+    script.write_text(
+        "from ele_core.distributed import joined\n"
+        "from ele_core.errors import ProcessError\n"
+        "try:\n"
+        "    with joined() as processes:\n"
+        "        if processes.rank == 1:\n"
+        "            raise ValueError('no such label')\n"
+        "        processes.wait()\n"
+        "except ProcessError as error:\n"
+        "    print(error, flush=True)\n"
+        "except ValueError:\n"
+        "    pass\n"
+    )
+    done = ele(script, launcher=TORCHRUN)
+    assert done.stdout == "process 0 of 2: process 1: ValueError: no such label\n", done.stderr
 
 
 def test_an_error_of_all_processes_is_said_once(config, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -10,7 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from commands import CONFIG, assert_same, checkpoint, ele, ended, start, wait_for_checkpoint
+from safetensors.torch import load_file
 
 from ele_core.archive import seal
 
@@ -58,6 +61,10 @@ def stopped(config: Path, run: Path, number: signal.Signals) -> tuple[int, str]:
     return ended(process)
 
 
+def last(run: Path) -> Path:
+    return run / "checkpoints" / f"{checkpoint(run):06d}"
+
+
 @pytest.fixture(scope="module")
 def stopped_once(config) -> Path:
     run = config.parent / "stopped"
@@ -101,17 +108,20 @@ def test_a_signal_keeps_the_state_and_says_how_to_go_on(config, undisturbed, tmp
 
 def test_a_second_interrupt_stops_at_once(config, tmp_path):
     run = tmp_path / "run"
-    process = start("train", config, "-o", run, "--set", "surrogate.training.epochs=100000")
+    long_step = ("surrogate.encoder.width=2000", "surrogate.encoder.layers=8", "surrogate.training.batch_size=2000")
+    changes = [part for change in long_step for part in ("--set", change)]
+    process = start("train", config, "-o", run, *changes)
     while not (run / "metrics.jsonl").exists():
         time.sleep(0.01)
-    process.send_signal(signal.SIGSTOP)  # both signals wait until it runs again, and arrive together
+    time.sleep(1)  # well into the first step, which takes many seconds
     process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    time.sleep(0.001)
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     code, words = ended(process)
     assert code == 130
-    assert "Error: stopped" in words
+    assert "Error: stopped.\n" in words
+    assert "its state is kept" not in words
+    assert checkpoint(run) == 0
 
 
 def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
@@ -125,6 +135,40 @@ def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
     assert "there is an unfinished run. Go on with it: ele resume" in again.stderr
 
 
+def test_the_checkpoint_before_a_damaged_one_stays_after_the_next(stopped_run):
+    number = checkpoint(stopped_run)
+    (last(stopped_run) / "state.json").write_text("{")
+    process = start("resume", stopped_run, "--checkpoint-every", 0)
+    wait_for_checkpoint(stopped_run, number + 2, process)
+    process.kill()
+    ended(process)
+    assert ele("resume", stopped_run).returncode == 0
+
+
+def test_two_trainings_that_begin_at_once_do_not_share_a_folder(config, tmp_path):
+    processes = [start("train", config, "-o", tmp_path / "run") for _ in range(2)]
+    ends = sorted(ended(process) for process in processes)
+    assert [code for code, _ in ends] == [0, 1]
+    assert re.search(r"there is (something there already|an unfinished run)", ends[1][1])
+    assert ele("evaluate", tmp_path / "run", "--decoder", "candidates").returncode == 0
+
+
+def test_a_run_takes_over_the_loss_of_another_and_survives_a_kill(config, undisturbed, tmp_path):
+    run = tmp_path / "run"
+    options = ("--surrogate-from", undisturbed, "--set", "regressor.training.learning_rate=0.01")
+    process = start("train", config, "-o", run, *options, "--checkpoint-every", 0)
+    wait_for_checkpoint(run, 3, process)
+    process.kill()
+    ended(process)
+    assert ele("resume", run).returncode == 0
+    stages = {json.loads(line)["stage"] for line in (run / "metrics.jsonl").read_text().splitlines()}
+    assert stages == {"regression"}
+    one, other = (load_file(folder / "model" / "model.safetensors") for folder in (undisturbed, run))
+    same = [name for name in one if torch.equal(one[name], other[name])]
+    assert {name.partition(".")[0] for name in same} == {"surrogate"}
+    assert len(same) == len([name for name in one if name.startswith("surrogate.")])
+
+
 def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):
     run = tmp_path / "run"
     first = start("train", config, "-o", run, "--checkpoint-every", "0", "--set", "surrogate.training.epochs=1000")
@@ -134,10 +178,6 @@ def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):
     ended(first)
     assert second.returncode == 1
     assert re.search(r"another process \(\d+\) is training here. Wait for it, or stop it first.", second.stderr)
-
-
-def last(run: Path) -> Path:
-    return run / "checkpoints" / f"{checkpoint(run):06d}"
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(stopped_run, undisturbed):
@@ -169,12 +209,20 @@ def test_a_checkpoint_of_a_newer_version_is_refused(stopped_run):
 
 
 def test_a_run_stopped_before_its_first_checkpoint_begins_again(stopped_run, undisturbed):
-    for folder in (stopped_run / "checkpoints").glob("[0-9]*"):
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
-    assert ele("resume", stopped_run).returncode == 0
+    assert ele("resume", without_checkpoints(stopped_run)).returncode == 0
     assert_same(undisturbed, stopped_run)
+
+
+def without_checkpoints(run: Path) -> Path:
+    for folder in (run / "checkpoints").glob("[0-9]*"):
+        shutil.rmtree(folder)
+    return run
+
+
+def test_a_change_is_refused_also_before_the_first_checkpoint(stopped_run):
+    done = ele("resume", without_checkpoints(stopped_run), "--set", "surrogate.dim=8")
+    assert done.returncode == 1
+    assert "the configuration has changed: surrogate.dim: 16 → 8." in done.stderr
 
 
 def test_a_changed_configuration_is_refused(stopped_run):
