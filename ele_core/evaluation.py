@@ -75,3 +75,19 @@ def measure(model: Model, predicted: Any, true: Any, context: Context) -> dict[s
 
     parts = in_blocks(block, len(true), BLOCK, context, "metrics")
     return {name: torch.cat([part[name] for part in parts]) for name in metrics}
+
+
+def prediction_rows(model: Model, inputs: Sequence[Any], result: Evaluation) -> list[dict[str, Any]]:
+    """One mapping an example: input, prediction, truth, energy and each metric."""
+    format_ = model.space.format
+    predicted = map(format_, model.space.unpack(result.decoding.best))
+    true = map(format_, model.space.unpack(result.truths))
+    energies = result.decoding.energies[:, 0].tolist()
+    rows = [
+        {"input": model.inputs.format(x), "prediction": p, "truth": t, "energy": f"{e:.6g}"}
+        for x, p, t, e in zip(inputs, predicted, true, energies, strict=True)
+    ]
+    for name, values in result.values.items():
+        for row, value in zip(rows, values.tolist(), strict=True):
+            row[name] = f"{value:g}"
+    return rows

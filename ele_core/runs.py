@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +22,7 @@ from ele_core.context import Context
 from ele_core.devices import pick_device
 from ele_core.distributed import Processes, joined
 from ele_core.errors import ConfigError, DataError, Locked, ModelError, UnknownComponent
-from ele_core.evaluation import Evaluation, evaluate
+from ele_core.evaluation import Evaluation, evaluate, prediction_rows
 from ele_core.files import locked, write_text
 from ele_core.interfaces import Reference, Task
 from ele_core.loading import Prepared, prepare
@@ -47,6 +45,7 @@ from ele_core.resuming import (
 )
 from ele_core.signals import Stop
 from ele_core.storage import load_model
+from ele_core.tables import as_csv
 from ele_core.trainer import assemble
 
 LARGEST_DATA = 1 << 30
@@ -294,28 +293,3 @@ def summary(prepared: Prepared) -> str:
     left_out = f", {len(data.rejected):,} rows left out" if data.rejected else ""
     sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
     return f"{data.source}: {sizes}{extra}{left_out}"
-
-
-def prediction_rows(model: Model, inputs: Sequence[Any], result: Evaluation) -> list[dict[str, Any]]:
-    """One mapping an example: input, prediction, truth, energy and each metric."""
-    format_ = model.space.format
-    predicted = map(format_, model.space.unpack(result.decoding.best))
-    true = map(format_, model.space.unpack(result.truths))
-    energies = result.decoding.energies[:, 0].tolist()
-    rows = [
-        {"input": model.inputs.format(x), "prediction": p, "truth": t, "energy": f"{e:.6g}"}
-        for x, p, t, e in zip(inputs, predicted, true, energies, strict=True)
-    ]
-    for name, values in result.values.items():
-        for row, value in zip(rows, values.tolist(), strict=True):
-            row[name] = f"{value:g}"
-    return rows
-
-
-def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Mappings with the same keys as CSV text with a header; `columns` name it where there may be no rows."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns or list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()

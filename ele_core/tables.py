@@ -9,7 +9,7 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
@@ -147,3 +147,12 @@ def read_lines(text: str, file: str, columns: Sequence[str | int]) -> list[list[
 def lines_of(text: str) -> list[str]:
     """The lines, ended by a line feed alone or after a carriage return; no other character ends one."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Mappings with the same keys as CSV text with a header; `columns` name it where there may be no rows."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns or list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()

@@ -51,8 +51,8 @@ def predict(
     from ele_core.files import write_text
     from ele_core.monitor import ConsoleMonitor
     from ele_core.prediction import COLUMNS, predict_texts
-    from ele_core.runs import Run, as_csv, context_for
-    from ele_core.tables import FIRST, read_columns
+    from ele_core.runs import Run, context_for
+    from ele_core.tables import FIRST, as_csv, read_columns
 
     chosen = [f"decoder={decoder}"] if decoder else []
     opened = Run(run)

@@ -16,8 +16,9 @@ from torch import Generator, Tensor, nn
 from ele_core.context import Context
 from ele_core.data import Batches, ShuffledBatches
 from ele_core.errors import TrainingError
+from ele_core.kept import Kept
 from ele_core.mining import MinedBatches
-from ele_core.optimisation import Kept, Training, optimise, rate
+from ele_core.optimisation import Training, optimise, rate
 from ele_core.work import Work
 
 Evaluate = Callable[[], Mapping[str, float]]

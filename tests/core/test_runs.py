@@ -15,7 +15,8 @@ from recording import Recorder
 from ele_core import config as configuration
 from ele_core.context import Context
 from ele_core.errors import ConfigError, DataError, EleError, ModelError
-from ele_core.runs import Run, as_csv
+from ele_core.runs import Run
+from ele_core.tables import as_csv
 
 QUICK = [
     "surrogate.dim=4",
