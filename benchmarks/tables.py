@@ -155,6 +155,16 @@ def regression() -> str:
     return table(header, rows)
 
 
+def regression_curves() -> str:
+    """The squared validation error along two full trainings."""
+    curves = loaded("regression-curves.json")["curves"]
+    errors = [dict(map(tuple, curve["validation_error"])) for curve in curves]
+    common = sorted(set.intersection(*map(set, errors)))
+    steps = [*common[1::4], *(common[-1:] if common[-1] not in common[1::4] else [])]
+    rows = [[curve["change"], *(f"{e[step]:.4f}" for step in steps)] for curve, e in zip(curves, errors, strict=True)]
+    return table(["change", *(f"step {step:,}" for step in steps)], rows)
+
+
 def pgd() -> str:
     """What each part of pgd brings, on validation pairs."""
     rows = [
@@ -168,6 +178,22 @@ def pgd() -> str:
         for run in loaded("pgd.json")
     ]
     return table(["pgd", "GED with edges", "exact", "time", "date"], rows)
+
+
+def soft_points() -> str:
+    """What soft points in the training of the embedding bring to pgd, on the toy task."""
+    found = loaded("soft-points.json")
+    rows = [
+        [
+            run["variant"],
+            "0.3" if "number-words-soft" in run["command"] else "0",
+            share(run["metrics"]["exact"]),
+            number(run["metrics"]["edit_distance"]),
+            run["date"],
+        ]
+        for run in sorted(found, key=lambda run: run["variant"])
+    ]
+    return table(["pgd", "`surrogate.soft_points`", "exact", "edit distance", "date"], rows)
 
 
 def search_time() -> str:
@@ -255,7 +281,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": speed,
     "sweep": sweep,
     "regression": regression,
+    "regression-curves": regression_curves,
     "pgd": pgd,
+    "soft-points": soft_points,
     "search-time": search_time,
     "durability": durability,
     "checkpoints": checkpoints,
