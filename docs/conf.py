@@ -15,9 +15,10 @@ author = "The ELE authors"
 copyright = "The ELE authors"  # noqa: A001  # Sphinx's name
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "components"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_click", "components"]
 exclude_patterns = ["_build", "_ext", "examples"]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".ipynb": "myst-nb"}
+nb_execution_mode = "off"  # notebooks carry their outputs; a test runs them
 myst_enable_extensions = ["deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 
