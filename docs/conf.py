@@ -17,7 +17,7 @@ release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_click", "components"]
 exclude_patterns = ["_build", "_ext", "examples"]
-source_suffix = {".md": "markdown", ".ipynb": "myst-nb"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # notebooks carry their outputs; a test runs them
 myst_enable_extensions = ["deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
