@@ -143,6 +143,7 @@ class Bench:
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "task": self.run.config.task.name if self.run.config.task else None,
             **self.settings(name),
+            "surrogate": self.model.surrogate.config.model_dump(mode="json"),
             "metrics": {key: round(value.float().mean().item(), 6) for key, value in values.items()},
             "energy": round(found.energies[:, 0].mean().item(), 6),
             "seconds": round(seconds, 2),

@@ -186,7 +186,7 @@ def soft_points() -> str:
     rows = [
         [
             run["variant"],
-            "0.3" if "number-words-soft" in run["command"] else "0",
+            f"{run['surrogate']['soft_points']:g}",
             share(run["metrics"]["exact"]),
             number(run["metrics"]["edit_distance"]),
             run["date"],
@@ -213,7 +213,7 @@ def search_time() -> str:
 
 
 def durability() -> str:
-    """What processes bring, and what checkpoints cost."""
+    """What processes bring."""
     found = loaded("durability.json")
     rows = [
         [

@@ -23,6 +23,8 @@ FORMAT = 1
 """The layout of a checkpoint; a reader refuses any other."""
 KEPT = 2
 """Checkpoints that stay: the last, and the one before it in case the last is damaged."""
+EVERY = 60.0
+"""Seconds between two checkpoints."""
 PAUSE = 50
 """Saving waits at least so many times as long as the last save took: at most 2 % of the time goes into it."""
 STATE, TENSORS = "state.json", "state.safetensors"
@@ -39,7 +41,7 @@ class Checkpoints(Work):
         folder: Path,
         *,
         advice: str,
-        every: float = 60.0,
+        every: float = EVERY,
         journal: FileMonitor | None = None,
         monitor: Monitor | None = None,
         processes: Processes | None = None,

@@ -7,6 +7,7 @@ import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from ele_core.errors import EleError, ProcessError
 from ele_core.tensors import Tensors
+from ele_core.work import as_bytes, from_bytes
 
 Rows = TypeVar("Rows", Tensor, Tensors)
 TIMEOUT = datetime.timedelta(minutes=30)
@@ -87,8 +89,7 @@ class Processes:
 
     def text_from_main(self, text: str) -> str:
         """The main process's text, in every process."""
-        data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-        return self.from_main({"text": data})["text"].numpy().tobytes().decode()
+        return str(from_bytes(self.from_main({"text": as_bytes(text)})["text"]))
 
     def wait(self) -> None:
         """Until all processes are here."""
@@ -114,21 +115,23 @@ class Group(Processes):
         return sum(self._sizes(own)[: self.rank])
 
     def gather(self, own: Tensor) -> Tensor:
+        return torch.cat(self.gather_parts(own))
+
+    def gather_parts(self, own: Tensor) -> list[Tensor]:
+        """The rows of each process."""
         sizes = self._sizes(len(own))
         padded = own.new_zeros((max(sizes), *own.shape[1:]))
         padded[: len(own)] = own
         parts = [torch.empty_like(padded) for _ in sizes]
         self.dist.all_gather(parts, padded.contiguous())
-        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+        return [part[:size] for part, size in zip(parts, sizes, strict=True)]
 
     def gather_with_gradient(self, own: Tensor) -> Tensor:
         gathered: Tensor = Gather.apply(own, self)  # type: ignore[no-untyped-call]
         return gathered
 
     def gather_named(self, own: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-        data = serialised(own)
-        parts = self.gather(data).split(self._sizes(len(data)))
-        return [load_bytes(part.numpy().tobytes()) for part in parts]
+        return [load_bytes(part.numpy().tobytes()) for part in self.gather_parts(serialised(own))]
 
     def parallel(self, module: nn.Module) -> nn.Module:
         # Looking for unused parameters also keeps the order of summation: otherwise it changes after the first step,
@@ -185,9 +188,10 @@ class Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, group: Group) -> Tensor:
-        sizes = group._sizes(len(own))
-        ctx.group, ctx.first, ctx.end = group, sum(sizes[: group.rank]), sum(sizes[: group.rank + 1])
-        return group.gather(own)
+        parts = group.gather_parts(own)
+        first = sum(map(len, parts[: group.rank]))
+        ctx.group, ctx.first, ctx.end = group, first, first + len(own)
+        return torch.cat(parts)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
@@ -205,12 +209,8 @@ def joined() -> Iterator[Processes]:
     if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Processes()
         return
-    import torch.distributed as dist
-
-    if not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
-        atexit.register(dist.destroy_process_group)
-    group = Group()
+    group = the_group()
+    dist = group.dist
     try:
         yield group
     except ProcessError:
@@ -221,6 +221,17 @@ def joined() -> Iterator[Processes]:
         kind = "" if isinstance(error, EleError) else f"{type(error).__name__}: "
         report_failure(dist, f"process {group.rank}: {kind}{error}")
         raise
+
+
+@cache
+def the_group() -> Group:
+    """The group of this process, joined once: it counts the turns that its members take."""
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+        atexit.register(dist.destroy_process_group)
+    return Group()
 
 
 def report_failure(dist: Any, reason: str) -> None:

@@ -161,3 +161,16 @@ def still(file: Path, handle: int) -> bool:
         return os.path.samestat(file.stat(), os.fstat(handle))
     except FileNotFoundError:
         return False
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """The first of NAME-1, NAME-2, … that does not exist, made at once so that no other process takes it."""
+    number = 1
+    while True:
+        folder = parent / f"{name}-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

@@ -51,7 +51,7 @@ class MinedBatches(Batches):
 
     def state(self) -> dict[str, Tensor]:
         """The rows that wait: they were grouped by an embedding that has changed since. And the number of the pool."""
-        return {"waiting": self._waiting.clone(), "next": torch.tensor(self._next)}
+        return {"waiting": self._waiting, "next": torch.tensor(self._next)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on with the rows that waited."""

@@ -13,9 +13,10 @@ from ele_core.blocks import in_blocks
 from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.data import distinct, pack_all
+from ele_core.decoding.candidates import sizes_of_own
 from ele_core.decoding.joining import as_tensors, from_tensors, joined
 from ele_core.distributed import Processes
-from ele_core.errors import ConfigError, DataError, ModelError
+from ele_core.errors import ConfigError, ModelError
 from ele_core.interfaces import (
     Candidates,
     Choice,
@@ -84,7 +85,8 @@ class Model:
         chosen = candidates if candidates is not None else self.candidates
         if chosen is None:
             raise ModelError("the model has no candidates.", fix="Fit it first, or give candidates.")
-        check_owners(chosen, len(queries))
+        if chosen.owner is not None:
+            sizes_of_own(chosen.owner, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)
 
         def block(first: int, end: int, context: Context) -> dict[str, Tensor]:
@@ -115,16 +117,6 @@ class Model:
             owner = torch.arange(len(objects)).repeat_interleave(sizes)
             return self.embed_candidates(pack_all(self.space, flat, context), owner)
         return self.embed_candidates(pack_all(self.space, objects, context))
-
-
-def check_owners(candidates: Candidates, inputs: int) -> None:
-    """Refuse candidates of their own for more inputs than there are, or an input without any."""
-    if candidates.owner is None:
-        return
-    sizes = torch.bincount(candidates.owner, minlength=inputs).tolist()
-    if len(sizes) > inputs or 0 in sizes:
-        what = f"input {sizes.index(0)} has none." if 0 in sizes else f"{len(sizes)} sets for {inputs} inputs."
-        raise DataError(what, where="candidates", fix="Give at least one candidate for each input.")
 
 
 def owned(candidates: Candidates, first: int, end: int) -> Candidates:

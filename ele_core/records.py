@@ -16,7 +16,7 @@ import torch
 from ele_core import __version__
 from ele_core.evaluation import Evaluation
 from ele_core.files import write_text
-from ele_core.runs import Run
+from ele_core.runs import SPLITS, Run
 
 DIGITS = 6
 
@@ -37,7 +37,7 @@ def measurement(
     run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
 ) -> dict[str, Any]:
     """One evaluation as JSON can hold it: what was run, on what, and the outcome; all but how the run was trained."""
-    data = json.loads((run.folder / "data.json").read_text("utf-8"))
+    data = run.provenance
     return {
         "command": shlex.join(["ele", *command]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -45,7 +45,7 @@ def measurement(
         "source": data["source"],
         "fingerprint": data["fingerprint"],
         "seed": run.config.seed,
-        "sizes": {name: len(data[name]) for name in ("train", "validation", "test")},
+        "sizes": {name: len(data[name]) for name in SPLITS},
         "split": split,
         "oracle": oracle,
         "decoder": result.decoder.model_dump(mode="json"),

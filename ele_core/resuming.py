@@ -16,7 +16,7 @@ import torch
 from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.archive import read_json
-from ele_core.checkpoint import Checkpoints, numbered
+from ele_core.checkpoint import EVERY, Checkpoints, numbered
 from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.data import DataSet, fingerprint
@@ -34,8 +34,6 @@ from ele_core.work import Snapshot
 CHECKPOINTS = "checkpoints"
 IDENTITY = "identity.json"
 """What a run is trained with: options, data, versions. What must not change under it."""
-EVERY = 60.0
-"""Seconds between two checkpoints."""
 SAMPLED = 10_000
 """Extra outputs that are compared: there may be millions, on a disk."""
 DECODING = ("decoder", "candidates", "device")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ele_core import config as configuration
 from ele_core.archive import MANIFEST, brief, digest, read_json, regular
-from ele_core.checkpoint import Checkpoints
+from ele_core.checkpoint import EVERY, Checkpoints
 from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.devices import pick_device
@@ -32,7 +32,6 @@ from ele_core.plugins import registry
 from ele_core.resuming import (
     CHECKPOINTS,
     DECODING,
-    EVERY,
     IDENTITY,
     begin,
     changes,
@@ -48,6 +47,7 @@ from ele_core.storage import load_model
 from ele_core.tables import as_csv
 from ele_core.trainer import assemble
 
+SPLITS = ("train", "validation", "test")
 LARGEST_DATA = 1 << 30
 """Bytes of the largest data.json, which names every row."""
 
@@ -103,6 +103,7 @@ class Run:
         """Go on with a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
         if not unfinished(folder):
             run = cls(folder)
+            config_of(folder, overrides)  # a mistyped option is one also where nothing is left to do
             remove_checkpoints(folder)
             monitor.message("this run has finished already: there is nothing to do")
             return run
@@ -121,6 +122,16 @@ class Run:
     def config(self) -> RunConfig:
         """The resolved configuration of the training."""
         return config_of(self.folder)
+
+    @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """Where the data came from and how they were split, as the training wrote it down."""
+        file = self.folder / "data.json"
+        used = read_json(file, LARGEST_DATA)
+        kinds = {"source": str, "fingerprint": str, **dict.fromkeys(SPLITS, list)}
+        if not isinstance(used, dict) or not all(isinstance(used.get(key), kind) for key, kind in kinds.items()):
+            raise ModelError("damaged: not the data of a run.", where=str(file))
+        return used
 
     def references(self) -> Sequence[Reference]:
         """Published results of the run's task, if it trained on the task's own data."""
@@ -155,16 +166,15 @@ class Run:
     def data(self, context: Context) -> Prepared:
         """The data of the training again, with the split that was used; refused if the data have changed."""
         prepared = prepare(self.config, context)
-        file = self.folder / "data.json"
-        used = read_json(file, LARGEST_DATA)
+        used = self.provenance
+        if used["fingerprint"] != prepared.data.fingerprint:
+            what = f"{prepared.data.source} has changed since the training."
+            fix = "Evaluate on the data it was trained with, or train again."
+            raise DataError(what, where=str(self.folder), fix=fix)
         try:
-            if used["fingerprint"] != prepared.data.fingerprint:
-                what = f"{prepared.data.source} has changed since the training."
-                fix = "Evaluate on the data it was trained with, or train again."
-                raise DataError(what, where=str(self.folder), fix=fix)
-            rows = [rows_of(used[name], len(prepared.data)) for name in ("train", "validation", "test")]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"damaged: {brief(error)}.", where=str(file)) from None
+            rows = [rows_of(used[name], len(prepared.data)) for name in SPLITS]
+        except ValueError as error:
+            raise ModelError(f"damaged: {brief(error)}.", where=str(self.folder / "data.json")) from None
         return dataclasses.replace(prepared, data=prepared.data.with_split(*rows))
 
     def evaluate(
@@ -260,9 +270,9 @@ def config_of(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise type(error)(error.what, where=error.where, fix=f"{error.fix or ''} {begun}".strip()) from None
 
 
-def rows_of(numbers: Any, count: int) -> Tensor:
+def rows_of(numbers: list[Any], count: int) -> Tensor:
     """The numbers of some of `count` rows, as data.json has them; `ValueError` where they are none."""
-    if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < count for n in numbers):
+    if not all(type(n) is int and 0 <= n < count for n in numbers):
         raise ValueError(f"a split is a list of rows, each from 0 to {count - 1}")
     return torch.tensor(numbers, dtype=torch.long)
 
@@ -271,19 +281,6 @@ def context_for(config: RunConfig, monitor: Monitor, processes: Processes) -> Co
     """The context of a configuration; of several processes only the main one reports."""
     shown = monitor if processes.main else Monitor()
     return Context(config.seed, pick_device(config.device), shown, processes=processes)
-
-
-def free_folder(parent: Path, name: str) -> Path:
-    """The first of NAME-1, NAME-2, … that does not exist, made at once so that no other process takes it."""
-    number = 1
-    while True:
-        folder = parent / f"{name}-{number}"
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            number += 1
-        else:
-            return folder
 
 
 def summary(prepared: Prepared) -> str:

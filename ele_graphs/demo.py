@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ele_core import config as configuration
-from ele_core.files import write_text
+from ele_core.files import free_folder, write_text
 from ele_core.monitor import ConsoleMonitor
-from ele_core.runs import Run, free_folder
+from ele_core.runs import Run
 from ele_graphs.molecule_space import MoleculeSpace
 
 SETTINGS = (

@@ -46,8 +46,9 @@ def train(
     from ele_core import config as configuration
     from ele_core.distributed import joined
     from ele_core.errors import EleError
+    from ele_core.files import free_folder
     from ele_core.monitor import ConsoleMonitor
-    from ele_core.runs import Run, free_folder
+    from ele_core.runs import Run
 
     columns = {"input": input, "output": output, "on_error": on_error}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])

@@ -49,10 +49,7 @@ def nearest_of_own(
     queries: Tensor, surrogate: Surrogate, candidates: Candidates, owner: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
     """As `nearest`, where candidate n belongs to input `owner[n]` alone; the best one stands where more are missing."""
-    sizes = torch.bincount(owner, minlength=len(queries)).tolist()
-    if len(sizes) > len(queries) or 0 in sizes:
-        what = f"input {sizes.index(0)} has none." if 0 in sizes else f"{len(sizes)} sets for {len(queries)} inputs."
-        raise DataError(what, where="candidates", fix="Give at least one candidate for each input.")
+    sizes = sizes_of_own(owner, len(queries))
     values = queries.new_full((len(queries), k), math.inf)
     rows = torch.zeros(len(queries), k, dtype=torch.long)
     for row, group in enumerate(owner.argsort(stable=True).split(sizes)):
@@ -63,3 +60,12 @@ def nearest_of_own(
         rows[row] = group[best.indices[0].cpu()]
         rows[row, :found] = group[best.indices.cpu()]
     return values, rows
+
+
+def sizes_of_own(owner: Tensor, inputs: int) -> list[int]:
+    """How many candidates each input has; refused where there are more sets than inputs, or an input has none."""
+    sizes: list[int] = torch.bincount(owner, minlength=inputs).tolist()
+    if len(sizes) > inputs or 0 in sizes:
+        what = f"input {sizes.index(0)} has none." if 0 in sizes else f"{len(sizes)} sets for {inputs} inputs."
+        raise DataError(what, where="candidates", fix="Give at least one candidate for each input.")
+    return sizes

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ele_core import config as configuration
-from ele_core.archive import read_json
 from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.devices import pick_device
-from ele_core.errors import ConfigError, DataError, ModelError
+from ele_core.errors import ConfigError, DataError
 from ele_core.evaluation import evaluate
 from ele_core.files import locked, write_text
 from ele_core.interfaces import Decoder, Metric
@@ -149,7 +148,7 @@ class Bench:
         self.split = split
         self.context = Context(run.config.seed, pick_device(model.config.device), monitor)
         weights = (run.folder / "model" / "model.safetensors").read_bytes()
-        pairs = min(pairs_of(run, split), limit or sys.maxsize)
+        pairs = min(len(run.provenance[split]), limit or sys.maxsize)
         self.place = {"split": split, "pairs": pairs, "model": hashlib.sha256(weights).hexdigest()}
         self.pairs: tuple[list[Any], Any] | None = None
 
@@ -177,15 +176,6 @@ class Bench:
         data = self.run.data(self.context).data
         rows = getattr(data, self.split)[: self.place["pairs"]]
         return data.inputs_at(rows), data.outputs[rows]
-
-
-def pairs_of(run: Run, split: str) -> int:
-    """How many pairs a split of the run has, without loading them."""
-    file = run.folder / "data.json"
-    try:
-        return len(read_json(file)[split])
-    except (KeyError, TypeError) as error:
-        raise ModelError(f"damaged: {error}.", where=str(file)) from None
 
 
 def overrides(line: str, share: float) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -26,6 +27,21 @@ def problem() -> Problem:
 @pytest.fixture(scope="module")
 def queries(problem: Problem) -> Tensor:
     return random_queries(problem, 24)
+
+
+@pytest.fixture
+def scored(problem: Problem, queries: Tensor, monkeypatch) -> list[tuple[int, ...]]:
+    """The row of the query and the tokens of every structure that is scored from now on."""
+    found: list[tuple[int, ...]] = []
+    energy = type(problem.surrogate).energy
+
+    def noted(self: Any, own: Tensor, batch: Any) -> Tensor:
+        row = (own.unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1)
+        found.extend(map(tuple, torch.cat([row[:, None], batch.tokens.long()], dim=1).tolist()))
+        return energy(self, own, batch)
+
+    monkeypatch.setattr(type(problem.surrogate), "energy", noted)
+    return found
 
 
 def decode(queries: Tensor, problem: Problem, top_k: int = 1, **options: Any) -> Any:
@@ -93,35 +109,18 @@ def test_chunks_whose_paths_differ_in_length_make_one_trace(problem, queries, mo
     assert torch.equal(start, end), "a candidate that is the answer stays where it is"
 
 
-def test_no_structure_of_an_input_is_scored_twice(problem, queries, monkeypatch):
-    scored: list[tuple[int, ...]] = []
-    energy = type(problem.surrogate).energy
-
-    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
-        row = (own.unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1)
-        scored.extend(map(tuple, torch.cat([row[:, None], batch.tokens.long()], dim=1).tolist()))
-        return energy(self, own, batch)
-
-    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+def test_no_structure_of_an_input_is_scored_twice(problem, queries, scored):
     decode(queries, problem)
     assert len(scored) > 1000
     assert len(set(scored)) == len(scored)
 
 
-def test_screened_moves_cost_less_and_still_help(problem, queries, monkeypatch):
-    counts = []
-    energy = type(problem.surrogate).energy
-
-    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
-        counts.append(len(batch))
-        return energy(self, own, batch)
-
-    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+def test_screened_moves_cost_less_and_still_help(problem, queries, scored):
     everything = decode(queries, problem)
-    all_moves = sum(counts)
-    counts.clear()
+    all_moves = len(scored)
+    scored.clear()
     screened = decode(queries, problem, moves=4)
-    assert sum(counts) < all_moves / 2
+    assert len(scored) < all_moves / 2
     best = CandidatesDecoder().decode(queries, problem, context=Context())
     assert everything.energies.mean() <= screened.energies.mean() + 1e-9
     assert screened.energies.mean() < best.energies.mean() / 2
@@ -165,20 +164,12 @@ def test_the_energies_of_the_trace_are_those_of_its_structures(problem, queries)
     torch.testing.assert_close(found.trace.energies[-1], found.energies[:, 0])
 
 
-def test_a_trace_changes_no_answer_and_scores_nothing_more(problem, queries, monkeypatch):
-    counts = []
-    energy = type(problem.surrogate).energy
-
-    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
-        counts.append(len(batch))
-        return energy(self, own, batch)
-
-    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+def test_a_trace_changes_no_answer_and_scores_nothing_more(problem, queries, scored):
     plain = decode(queries, problem, top_k=3)
-    scored = list(counts)
-    counts.clear()
+    without = list(scored)
+    scored.clear()
     traced = decode(queries, problem, top_k=3, trace=True)
-    assert counts == scored
+    assert scored == without
     assert torch.equal(problem.space.keys(plain.structures), problem.space.keys(traced.structures))
     assert torch.equal(plain.energies, traced.energies)
 
@@ -202,17 +193,9 @@ def test_sorting_helpers():
     assert contains(torch.tensor([1, 4, 7]), torch.tensor([7, 2, 8, 1])).tolist() == [True, False, False, True]
 
 
-def test_a_budget_bounds_what_is_scored_for_each_input(problem, queries, monkeypatch):
-    scored: list[int] = []
-    energy = type(problem.surrogate).energy
-
-    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
-        scored.extend((own.unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1).tolist())
-        return energy(self, own, batch)
-
-    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+def test_a_budget_bounds_what_is_scored_for_each_input(problem, queries, scored):
     decode(queries, problem, budget=25)
-    assert max(scored.count(row) for row in range(24)) == 25
+    assert max(Counter(row for row, *_ in scored).values()) == 25
 
 
 def test_it_can_start_from_what_descent_finds(problem, queries):
@@ -223,18 +206,10 @@ def test_it_can_start_from_what_descent_finds(problem, queries):
     assert found.energies.mean() < decode(queries, problem, width=1, rounds=1).energies.mean()
 
 
-def test_an_input_stops_after_rounds_without_a_better_structure(problem, queries, monkeypatch):
-    counts = []
-    energy = type(problem.surrogate).energy
-
-    def count(self: Any, own: Tensor, batch: Any) -> Tensor:
-        counts.append(len(batch))
-        return energy(self, own, batch)
-
-    monkeypatch.setattr(type(problem.surrogate), "energy", count)
+def test_an_input_stops_after_rounds_without_a_better_structure(problem, queries, scored):
     impatient = decode(queries, problem, patience=1)
-    few = sum(counts)
-    counts.clear()
+    few = len(scored)
+    scored.clear()
     patient = decode(queries, problem, patience=12)
-    assert few < sum(counts)
+    assert few < len(scored)
     assert (patient.energies <= impatient.energies + 1e-9).all()

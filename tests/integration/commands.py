@@ -48,6 +48,11 @@ def checkpoint(run: Path) -> int:
     return max((int(path.name) for path in (run / "checkpoints").glob("[0-9]*")), default=0)
 
 
+def last_checkpoint(run: Path) -> Path:
+    """The folder of the last checkpoint."""
+    return run / "checkpoints" / f"{checkpoint(run):06d}"
+
+
 def wait_for_checkpoint(run: Path, number: int, process: subprocess.Popen[str]) -> None:
     """Until the run has kept its state so often, or has ended."""
     deadline = time.monotonic() + 120

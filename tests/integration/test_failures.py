@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import CONFIG, assert_same, checkpoint, ele, ended, start, wait_for_checkpoint
+from commands import assert_same, checkpoint, ele, ended, last_checkpoint, start, wait_for_checkpoint
 from safetensors.torch import load_file
 
 from ele_core import StructuredPredictor, resuming
@@ -28,29 +28,10 @@ WORDS = [f"word {number}" for number in range(60)]
 NUMBERS = [str(number) for number in range(60)]
 
 
-@pytest.fixture(scope="module")
-def config(tmp_path_factory) -> Path:
-    file = tmp_path_factory.mktemp("config") / "run.toml"
-    file.write_text(CONFIG)
-    return file
-
-
-@pytest.fixture(scope="module")
-def finished(config) -> Path:
-    run = config.parent / "finished"
-    done = ele("train", config, "-o", run)
-    assert done.returncode == 0, done.stderr
-    return run
-
-
-def last(run: Path) -> Path:
-    return run / "checkpoints" / f"{checkpoint(run):06d}"
-
-
 # -- a loss that is not a number ----------------------------------------------------------------------------------
 
 
-def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_weights(config, finished, tmp_path, monkeypatch):
+def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_weights(config, undisturbed, tmp_path, monkeypatch):
     run = tmp_path / "run"
     forward, calls = GRUBackbone.forward, []
 
@@ -63,18 +44,18 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_weights(confi
         with pytest.raises(TrainingError) as error:
             Run.start(configuration.load(config), run, Monitor())
     assert str(error.value).startswith("regression: the loss is nan at step 7. Try a smaller learning_rate")
-    assert all(weights.isfinite().all() for weights in load_file(last(run) / "state.safetensors").values())
+    assert all(weights.isfinite().all() for weights in load_file(last_checkpoint(run) / "state.safetensors").values())
     slower = Path(shutil.copytree(run, tmp_path / "slower"))
     changes = ["regressor.training.learning_rate=1e-4"]
     assert Run.resume(slower, Monitor(), accept_changes=True, overrides=changes).model().candidates is not None
     Run.resume(run, Monitor())
-    assert_same(finished, run)
+    assert_same(undisturbed, run)
 
 
 # -- the disk -----------------------------------------------------------------------------------------------------
 
 
-def test_a_disk_without_room_is_named_and_the_last_checkpoint_is_intact(config, finished, tmp_path):
+def test_a_disk_without_room_is_named_and_the_last_checkpoint_is_intact(config, undisturbed, tmp_path):
     run = tmp_path / "run"
     process = start("train", config, "-o", run, "--checkpoint-every", 0)
     wait_for_checkpoint(run, 5, process)
@@ -92,14 +73,14 @@ def test_a_disk_without_room_is_named_and_the_last_checkpoint_is_intact(config, 
     assert checkpoint(run) == number
     assert [path.name for path in (run / "checkpoints").iterdir() if path.name.startswith(".")] == []
     assert ele("resume", run).returncode == 0
-    assert_same(finished, run)
+    assert_same(undisturbed, run)
 
 
 # -- a plugin that is gone ----------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_plugin_is_gone_says_which(finished):
-    done = ele("evaluate", finished, env={**os.environ, "ELE_DISABLED_PLUGINS": "sequences"})
+def test_a_run_whose_plugin_is_gone_says_which(undisturbed):
+    done = ele("evaluate", undisturbed, env={**os.environ, "ELE_DISABLED_PLUGINS": "sequences"})
     assert done.returncode != 0
     assert "sequence" in done.stderr
     assert "The run was begun with ele " in done.stderr
@@ -109,9 +90,9 @@ def test_a_run_whose_plugin_is_gone_says_which(finished):
 # -- evaluations and predictions ----------------------------------------------------------------------------------
 
 
-def stopped_after_a_block(finished: Path, *command) -> tuple[int, str]:
+def stopped_after_a_block(undisturbed: Path, *command) -> tuple[int, str]:
     process = start(*command)
-    while not list((finished / "checkpoints").glob("*.lock")):
+    while not list((undisturbed / "checkpoints").glob("*.lock")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     time.sleep(0.3)  # it listens by now, and is in its first block
@@ -119,8 +100,8 @@ def stopped_after_a_block(finished: Path, *command) -> tuple[int, str]:
     return ended(process)
 
 
-def test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again(finished, tmp_path):
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
+def test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again(undisturbed, tmp_path):
+    run = Path(shutil.copytree(undisturbed, tmp_path / "run"))
     command = ("evaluate", run, "--decoder", "pgd", "--set", "decoder.steps=60")
     assert ele(*command).returncode == 0
     table = (run / "predictions" / "test-pgd.csv").read_text()
@@ -135,8 +116,8 @@ def test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again(finish
     assert not (run / "checkpoints").exists()
 
 
-def test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again(finished, tmp_path):
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
+def test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again(undisturbed, tmp_path):
+    run = Path(shutil.copytree(undisturbed, tmp_path / "run"))
     inputs, target = tmp_path / "inputs.txt", tmp_path / "predictions.csv"
     inputs.write_text("".join(f"one hundred {word}\n" for word in ("one", "two", "three", "four") * 50))
     command = ("predict", run, inputs, "-o", target, "--decoder", "pgd", "--set", "decoder.steps=60")
@@ -149,8 +130,8 @@ def test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again(finish
     assert len(target.read_text().splitlines()) == 201
 
 
-def test_what_was_decoded_is_not_lost_where_it_cannot_be_written(finished, tmp_path):
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
+def test_what_was_decoded_is_not_lost_where_it_cannot_be_written(undisturbed, tmp_path):
+    run = Path(shutil.copytree(undisturbed, tmp_path / "run"))
     inputs = tmp_path / "inputs.txt"
     inputs.write_text("one\ntwo\n")
     (tmp_path / "file").write_text("")
@@ -163,8 +144,8 @@ def test_what_was_decoded_is_not_lost_where_it_cannot_be_written(finished, tmp_p
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 3
 
 
-def test_a_run_that_cannot_be_written_still_predicts(finished, tmp_path):
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
+def test_a_run_that_cannot_be_written_still_predicts(undisturbed, tmp_path):
+    run = Path(shutil.copytree(undisturbed, tmp_path / "run"))
     (run / "checkpoints").write_text("a file where the folder should be")
     done = ele("predict", run, "-", input="one\n")
     assert done.returncode == 0, done.stderr

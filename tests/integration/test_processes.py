@@ -9,22 +9,15 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import CONFIG, assert_same, ele, ended, start, wait_for_checkpoint
+from commands import assert_same, ele, ended, start, wait_for_checkpoint
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory) -> Path:
-    file = tmp_path_factory.mktemp("config") / "run.toml"
-    file.write_text(CONFIG)
-    return file
-
-
-@pytest.fixture(scope="module")
-def undisturbed(config) -> Path:
+def of_two(config) -> Path:
     """A run of two processes that was never stopped."""
-    folder = config.parent / "undisturbed"
+    folder = config.parent / "of-two"
     done = ele("train", config, "-o", folder, "--processes", 2)
     assert done.returncode == 0, done.stderr
     return folder
@@ -56,16 +49,14 @@ def test_one_contrastive_step_equals_that_of_the_joint_batch(count):
     assert max(differences) < 1e-5
 
 
-def test_torchrun_gives_the_same_run_as_the_option(config, undisturbed, tmp_path):
+def test_torchrun_gives_the_same_run_as_the_option(config, of_two, tmp_path):
     done = ele("train", config, "-o", tmp_path / "run", launcher=[*TORCHRUN, "-m", "ele_core"])
     assert done.returncode == 0, done.stderr
-    assert_same(undisturbed, tmp_path / "run")
+    assert_same(of_two, tmp_path / "run")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_stops_all_at_the_same_step_and_the_run_goes_on_to_the_bit(
-    config, undisturbed, tmp_path, number, code
-):
+def test_a_signal_stops_all_at_the_same_step_and_the_run_goes_on_to_the_bit(config, of_two, tmp_path, number, code):
     run = tmp_path / "run"
     process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2)
     wait_for_checkpoint(run, 12, process)
@@ -75,7 +66,7 @@ def test_a_signal_stops_all_at_the_same_step_and_the_run_goes_on_to_the_bit(
     assert words.count("Continue with: ele resume") == 1, words
     done = ele("resume", run, "--processes", 2)
     assert done.returncode == 0, done.stderr
-    assert_same(undisturbed, run)
+    assert_same(of_two, run)
 
 
 def test_a_run_goes_on_with_another_number_of_processes_and_says_what_differs(config, tmp_path):
@@ -140,7 +131,7 @@ def test_an_error_of_all_processes_is_said_once(config, tmp_path):
     assert done.stderr.count("nothing") == 1, done.stderr
 
 
-def test_processes_whose_parent_is_gone_stop_and_keep_their_state(config, undisturbed, tmp_path):
+def test_processes_whose_parent_is_gone_stop_and_keep_their_state(config, of_two, tmp_path):
     run = tmp_path / "run"
     process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2)
     wait_for_checkpoint(run, 5, process)
@@ -150,15 +141,15 @@ def test_processes_whose_parent_is_gone_stop_and_keep_their_state(config, undist
     assert all_gone(children)
     assert not (run / "model").exists()
     assert ele("resume", run, "--processes", 2).returncode == 0
-    assert_same(undisturbed, run)
+    assert_same(of_two, run)
 
 
 @pytest.mark.parametrize("decoder", ["pgd", "search"])
-def test_decoding_is_shared_out_and_gives_the_same_predictions(undisturbed, decoder):
-    file = undisturbed / "predictions" / f"test-{decoder}.csv"
+def test_decoding_is_shared_out_and_gives_the_same_predictions(of_two, decoder):
+    file = of_two / "predictions" / f"test-{decoder}.csv"
     tables = []
     for count in (1, 2):
-        done = ele("evaluate", undisturbed, "--decoder", decoder, "--processes", count)
+        done = ele("evaluate", of_two, "--decoder", decoder, "--processes", count)
         assert done.returncode == 0, done.stderr
         tables.append(file.read_text())
     assert tables[0] == tables[1]

@@ -12,26 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import CONFIG, assert_same, checkpoint, ele, ended, start, wait_for_checkpoint
+from commands import CONFIG, assert_same, checkpoint, ele, ended, last_checkpoint, start, wait_for_checkpoint
 from safetensors.torch import load_file
 
 from ele_core.archive import seal
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory) -> Path:
-    file = tmp_path_factory.mktemp("config") / "run.toml"
-    file.write_text(CONFIG)
-    return file
-
-
-@pytest.fixture(scope="module")
-def undisturbed(config) -> Path:
-    """The run that was never stopped, and that kept no state before its end."""
-    folder = config.parent / "undisturbed"
-    done = ele("train", config, "-o", folder)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 def killed_again_and_again(config: Path, run: Path, kills: int) -> int:
@@ -59,10 +43,6 @@ def stopped(config: Path, run: Path, number: signal.Signals) -> tuple[int, str]:
     wait_for_checkpoint(run, 12, process)
     process.send_signal(number)
     return ended(process)
-
-
-def last(run: Path) -> Path:
-    return run / "checkpoints" / f"{checkpoint(run):06d}"
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +117,7 @@ def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
 
 def test_the_checkpoint_before_a_damaged_one_stays_after_the_next(stopped_run):
     number = checkpoint(stopped_run)
-    (last(stopped_run) / "state.json").write_text("{")
+    (last_checkpoint(stopped_run) / "state.json").write_text("{")
     process = start("resume", stopped_run, "--checkpoint-every", 0)
     wait_for_checkpoint(stopped_run, number + 2, process)
     process.kill()
@@ -181,7 +161,7 @@ def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(stopped_run, undisturbed):
-    file = last(stopped_run) / "state.safetensors"
+    file = last_checkpoint(stopped_run) / "state.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
     done = ele("resume", stopped_run)
     assert done.returncode == 0
@@ -267,6 +247,7 @@ def test_a_finished_run_has_nothing_to_resume(undisturbed):
     assert done.returncode == 0
     assert "finished already" in done.stderr
     assert {name: (undisturbed / name).read_bytes() for name in before} == before
+    assert "surrogate.dimm" in ele("resume", undisturbed, "--set", "surrogate.dimm=8").stderr
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
