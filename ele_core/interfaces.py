@@ -186,11 +186,19 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         """(B, 2) int64, equal exactly when two structures are the same; right as it is where packing is canonical."""
         return hash_rows([tensor for _, tensor in batch.named_tensors()])
 
-    def neighbours(self, batch: T, gradient: T | None = None, limit: int | None = None) -> tuple[T, Tensor]:
-        """Structures one move away from each of `batch`, and the row each belongs to.
+    def equivalents(self, batch: T, generator: Generator) -> T:
+        """Other packings of the same structures, such as graphs in another order of their nodes; by default the same.
 
-        By default the moves switch one block of one field to another vertex. With `gradient` (of a loss, at the
-        relaxed batch) they are ranked by their first-order change, and `limit` keeps the best few of each row.
+        Only the conformance kit asks: keys are equal for them, and so is an embedding that is `invariant`.
+        """
+        return batch
+
+    def neighbours(self, batch: T, gradient: T | None = None, limit: int | None = None) -> tuple[T, Tensor]:
+        """Structures one move away from each of `batch`, and the row each belongs to, rows in order.
+
+        Those of a row differ from it and from each other. By default the moves switch one block of one field to
+        another vertex. With `gradient` (of a loss, at the relaxed batch) they are ranked by their first-order change,
+        and `limit` keeps the best few of each row.
         """
         return best_switches(self.geometry, batch, gradient, limit)
 
@@ -223,6 +231,9 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
 class Encoder(Component, nn.Module, ABC):
     """A network on relaxed structures, differentiable in the point. Built as `Encoder(config, space, dim)`."""
+
+    invariant: ClassVar[bool] = False
+    """Whether all packings of a structure (`OutputSpace.equivalents`) have the same embedding."""
 
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any], dim: int) -> None:
         nn.Module.__init__(self)
@@ -316,6 +327,10 @@ class InputSpace(Component, ABC, Generic[X]):
     @abstractmethod
     def pack(self, values: Sequence[X]) -> Tensors:
         """Inputs → a batch. Raises `InvalidInput` with the index and the reason."""
+
+    def examples(self) -> list[X]:
+        """A few valid, different inputs; by default what `parse` reads in a few short lines of numbers."""
+        return [self.parse(text) for text in ("1 2 3", "3 2 -1", "0.5 0.25 8", "4 4 4")]
 
     def sizes(self, batch: Tensors) -> Tensor | None:
         """(B,) the length of each input, to batch like with like; None where all are equal."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, TypeVar
 
+import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
@@ -15,7 +16,7 @@ from ele_core.sets import ConvexSet, Simplex, SymmetricSimplex
 from ele_core.tensors import Tensors
 from ele_graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.canonical import graph_keys
-from ele_graphs.graphs import Graphs, component_counts, without_loose_edges
+from ele_graphs.graphs import Graphs, component_counts, permute, without_loose_edges
 from ele_graphs.moves import graph_neighbours
 
 Label = str | int
@@ -78,6 +79,10 @@ class GraphSpace(OutputSpace[Y, Graphs]):
     def keys(self, batch: Graphs) -> Tensor:
         """(B, 2) int64, equal for isomorphic graphs, across padding sizes too: see `canonical.graph_keys`."""
         return graph_keys(batch)
+
+    def equivalents(self, batch: Graphs, generator: Generator) -> Graphs:
+        """The same graphs with their nodes, virtual ones among them, in a random order."""
+        return permute(batch, torch.rand(batch.nodes.shape, generator=generator).argsort(dim=1).to(batch.device))
 
     def neighbours(
         self, batch: Graphs, gradient: Graphs | None = None, limit: int | None = None

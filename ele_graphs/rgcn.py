@@ -30,6 +30,8 @@ class RelationalEncoder(Encoder):
     that the embedding depends on the padding. With `mask_virtual` it does not.
     """
 
+    invariant = True
+
     class Config(ComponentConfig):
         """Size and form of the network."""
 

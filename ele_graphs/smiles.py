@@ -23,6 +23,10 @@ class SmilesInput(TextInput):
 
     config: Config
 
+    def examples(self) -> list[str]:
+        """Small molecules."""
+        return ["CCO", "OCC", "C1CC1", "CC(=O)N", "C#N"]
+
     def augment(self, batch: Tensors, generator: Generator) -> Tensors:
         """Each text in another order of its atoms, with the chance `rewrite`; one that would not fit stays."""
         assert isinstance(batch, Texts)

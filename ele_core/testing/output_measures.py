@@ -1,0 +1,163 @@
+"""Checks of output spaces: metrics, pictures, properties, and batches of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import torch
+from torch import Tensor
+
+from ele_core.interfaces import Drawing
+from ele_core.testing.output_packing import check_keys_tell_structures_apart, check_unpack_inverts_pack
+from ele_core.testing.output_relaxation import check_project_is_feasible, check_unrelax_inverts_relax
+from ele_core.testing.output_views import check_augment_is_seeded, check_neighbours_are_inside
+from ele_core.testing.results import NotApplicable, after, require
+from ele_core.testing.samples import Space, example_batch, seeded, unchanged
+
+
+@after(check_unpack_inverts_pack)
+def check_metrics_give_a_number_a_row(space: Space) -> None:
+    """There is a metric, names differ, and each gives (B,) finite floats."""
+    batch = example_batch(space)
+    names = [metric.name for metric in space.metrics]
+    require(names, "a space needs one metric, the primary one")
+    require(len(set(names)) == len(names), f"two metrics have the same name: {', '.join(names)}")
+    for metric in space.metrics:
+        require(metric.direction in ("min", "max"), f"metric '{metric.name}': the direction is {metric.direction!r}")
+        values = metric.function(batch, batch.map(lambda tensor: tensor.flip(0)))
+        require(values.shape == (len(batch),), f"metric '{metric.name}' gives shape {tuple(values.shape)}, not (B,)")
+        require(values.is_floating_point(), f"metric '{metric.name}' gives {values.dtype}, not floats")
+        require(values.isfinite().all(), f"metric '{metric.name}' gives values that are not finite")
+
+
+@after(check_metrics_give_a_number_a_row)
+def check_metrics_are_best_on_equals(space: Space) -> None:
+    """No prediction is better, in a metric's own direction, than the truth itself."""
+    batch = example_batch(space)
+    for metric in space.metrics:
+        sign = 1 if metric.direction == "min" else -1
+        ideal = sign * metric.function(batch, batch)
+        for shift in range(1, len(batch)):
+            other = batch[torch.arange(len(batch)).roll(shift)]
+            better = sign * metric.function(other, batch) < ideal
+            require(
+                not better.any(), f"metric '{metric.name}' ({metric.direction}) prefers another structure to the truth"
+            )
+
+
+@after(check_unpack_inverts_pack)
+def check_properties_give_a_number_a_row(space: Space) -> None:
+    """Each property is one finite number a row."""
+    batch = example_batch(space)
+    properties = space.properties(batch)
+    if not properties:
+        raise NotApplicable("the space has no properties")
+    for name, values in properties.items():
+        require(values.shape == (len(batch),), f"property '{name}' has shape {tuple(values.shape)}, not (B,)")
+        require(values.isfinite().all(), f"property '{name}' has values that are not finite")
+
+
+def check_render_gives_a_drawing(space: Space) -> None:
+    """`render` gives a `Drawing` with a text and, where there is a picture, well-formed SVG; also against another."""
+    objects = space.examples()
+    for obj, against in ((objects[0], None), (objects[0], objects[0]), (objects[0], objects[-1])):
+        drawing = space.render(obj, against)
+        require(isinstance(drawing, Drawing), f"render gives a {type(drawing).__name__}, not a Drawing")
+        require(isinstance(drawing.text, str) and drawing.text, "a drawing has no text")
+        if drawing.svg is not None:
+            require_svg(drawing.svg)
+
+
+@after(check_unpack_inverts_pack)
+def check_empty_batches_work(space: Space) -> None:
+    """Every operation takes a batch of no structures and gives one."""
+    batch = space.pack([])
+    require(len(batch) == 0, f"pack of no objects gives {len(batch)} rows")
+    require(space.unpack(batch) == [], "unpack of no rows gives objects")
+    for name, function in operations(space).items():
+        result = function(batch)
+        require(len(result) == 0, f"{name} of an empty batch gives {len(result)} rows")
+        if isinstance(result, Tensor):
+            expected = function(example_batch(space)).shape[1:]
+            require(result.shape[1:] == expected, f"{name} of an empty batch has shape {tuple(result.shape)}")
+
+
+@after(
+    check_keys_tell_structures_apart,
+    check_project_is_feasible,
+    check_unrelax_inverts_relax,
+    check_metrics_give_a_number_a_row,
+    check_unpack_inverts_pack,
+)
+def check_rows_are_independent(space: Space) -> None:
+    """Relaxing, projecting, unrelaxing, keys, metrics and properties of a row do not depend on the other rows."""
+    batch = example_batch(space)
+    for name, function in operations(space, seedless=True).items():
+        together = function(batch)
+        for row in range(len(batch)):
+            alone = function(batch[row : row + 1])
+            require(close(alone, together[row : row + 1]), f"{name} of row {row} depends on the other rows")
+
+
+@after(check_unrelax_inverts_relax, check_augment_is_seeded, check_neighbours_are_inside)
+def check_batches_are_left_alone(space: Space) -> None:
+    """Relaxing, unrelaxing, keys, neighbours, metrics and properties do not write into what they are given."""
+    for name, function in operations(space).items():
+        require(unchanged(example_batch(space), function), f"{name} changed its batch in place")
+    point = space.relax(example_batch(space))
+    require(unchanged(point, space.unrelax), "unrelax changed its point in place")
+
+
+def operations(space: Space, *, seedless: bool = False) -> dict[str, Callable[[Any], Any]]:
+    """What a space does with a batch, by name; `seedless`: only what gives the same row by row."""
+
+    def project_noise(batch: Any) -> Any:
+        """Noise that depends on the structure alone, so that a row meets the same noise wherever it stands."""
+        relaxed = space.relax(batch)
+        wave = {
+            name: 3 * torch.sin(7 * getattr(relaxed, name) + ramp(getattr(relaxed, name))) for name in space.geometry
+        }
+        return space.project(relaxed.replace(**wave))
+
+    found: dict[str, Callable[[Any], Any]] = {
+        "keys": space.keys,
+        "relax": space.relax,
+        "project": project_noise,
+        "unrelax": lambda batch: space.unrelax(space.relax(batch)),
+    }
+    for metric in space.metrics:
+        found[f"metric '{metric.name}'"] = lambda batch, metric=metric: metric.function(batch, batch)
+    for name in space.properties(example_batch(space)):
+        found[f"property '{name}'"] = lambda batch, name=name: space.properties(batch)[name]
+    if not seedless:
+        found["augment"] = lambda batch: space.augment(batch, seeded())
+        found["neighbours"] = lambda batch: space.neighbours(batch)[0]
+        found["equivalents"] = lambda batch: space.equivalents(batch, seeded())
+    return found
+
+
+def ramp(like: Tensor) -> Tensor:
+    """0, 1, 2, … in the shape of one row."""
+    return (
+        torch.arange(like[:1].numel() or 0, dtype=like.dtype).reshape(like.shape[1:])
+        if len(like)
+        else like.new_zeros(())
+    )
+
+
+def close(left: Any, right: Any) -> bool:
+    """Whether two results, tensors or batches, agree up to rounding."""
+    if isinstance(left, Tensor):
+        return left.shape == right.shape and torch.allclose(left, right, rtol=1e-4, atol=1e-6, equal_nan=True)
+    return all(close(tensor, getattr(right, name)) for name, tensor in left.named_tensors())
+
+
+def require_svg(svg: str) -> None:
+    """`Broken` unless a text is well-formed XML whose root is an `svg` element."""
+    try:
+        root = ElementTree.fromstring(svg)
+    except ElementTree.ParseError as error:
+        require(False, f"the SVG is not well-formed: {error}")
+    require(root.tag.rpartition("}")[2] == "svg", f"the root of the SVG is <{root.tag}>")

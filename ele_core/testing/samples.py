@@ -1,0 +1,126 @@
+"""What checks are made on: structures and relaxed points of any space, drawn from a fixed seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Generator, Tensor
+
+from ele_core.data import distinct
+from ele_core.interfaces import OutputSpace
+from ele_core.testing.results import Broken, require
+
+Space = OutputSpace[Any, Any]
+Answer = TypeVar("Answer")
+SEED = 20
+
+
+def seeded(seed: int = SEED) -> Generator:
+    """A fresh generator, the same at every call."""
+    return Generator().manual_seed(seed)
+
+
+@contextmanager
+def fixed_weights(seed: int = SEED) -> Iterator[None]:
+    """Whatever is built inside draws its weights from `seed`; torch's global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def example_batch(space: Space) -> Any:
+    """The examples of a space, packed."""
+    return space.pack(space.examples())
+
+
+def points(space: Space, count: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Any:
+    """Random points of the relaxed set: interior, faces and vertices; fields outside the geometry are the examples'."""
+    carried = repeated(example_batch(space), count)
+    return carried.replace(**{name: s.sample(count, generator, dtype) for name, s in space.geometry.items()})
+
+
+def points_around(space: Space, count: int, scale: float, dtype: torch.dtype) -> Any:
+    """Points in and around the relaxed set: noise of some scale about points of it."""
+    generator = seeded()
+    inside = points(space, count, generator, torch.float64)
+    noisy = {
+        name: getattr(inside, name) + scale * torch.randn(getattr(inside, name).shape, generator=generator).double()
+        for name in space.geometry
+    }
+    return inside.replace(**{name: value.to(dtype) for name, value in noisy.items()})
+
+
+def structures(space: Space, count: int) -> Any:
+    """At most `count` different structures, the examples first, then what random points of the relaxed set stand for."""
+    examples = example_batch(space)
+    drawn = space.unrelax(points(space, 8 * count, seeded()))
+    together = type(examples).cat([examples, cast_like(drawn, examples)])
+    return together[distinct(space.keys(together))][:count]
+
+
+def repeated(batch: Any, count: int) -> Any:
+    """`count` rows: those of `batch` again and again."""
+    return batch[torch.arange(count) % len(batch)]
+
+
+def cast_like(batch: Any, like: Any) -> Any:
+    """`batch` with the dtypes of `like`."""
+    return batch.replace(**{name: tensor.to(getattr(like, name).dtype) for name, tensor in batch.named_tensors()})
+
+
+def same_tensors(left: Any, right: Any) -> bool:
+    """Whether two batches hold the same values."""
+    return all(torch.equal(tensor, getattr(right, name)) for name, tensor in left.named_tensors())
+
+
+def same_rows(left: Tensor, right: Tensor) -> Tensor:
+    """(B,) true where two keys (B, 2) are equal."""
+    return (left == right).all(dim=1)
+
+
+def require_same_structures(space: Space, found: Any, expected: Any, what: str) -> None:
+    """`Broken` with `what` and the first row where two batches are not the same structures."""
+    require(len(found) == len(expected), f"{what}: {len(expected)} structures became {len(found)}")
+    differ = (~same_rows(space.keys(found), space.keys(expected))).nonzero().flatten()
+    if len(differ):
+        row = int(differ[0])
+        raise Broken(f"{what}: row {row}, {described(space, expected, row)}, became {described(space, found, row)}")
+
+
+def require_inside(space: Space, batch: Any, what: str) -> None:
+    """`Broken` unless `batch` is a valid batch: labels of the geometry, and the same structures once packed again."""
+    require(isinstance(batch, space.Batch), f"{what}: a {type(batch).__name__}, not a {space.Batch.__name__}")
+    for name, convex in space.geometry.items():
+        labels = getattr(batch, name)
+        require(not labels.is_floating_point(), f"{what}: field '{name}' holds {labels.dtype}, not integers")
+        shape = (len(batch), *convex.label_shape)
+        require(labels.shape == shape, f"{what}: field '{name}' has shape {tuple(labels.shape)}, not {shape}")
+        outside = bool(((labels < 0) | (labels >= convex.label_count)).any())
+        require(not outside, f"{what}: field '{name}' has labels outside 0 … {convex.label_count - 1}")
+    require_same_structures(space, space.pack(space.unpack(batch)), batch, f"{what}, unpacked and packed again")
+
+
+def described(space: Space, batch: Any, row: int) -> str:
+    """A structure as text, or why it has none."""
+    try:
+        return repr(space.format(space.unpack(batch[row : row + 1])[0]))
+    except Exception as error:  # it is being reported as wrong: that it has no text either is no surprise
+        return f"a structure without a text ({type(error).__name__})"
+
+
+def unchanged(batch: Any, function: Any) -> bool:
+    """Whether `function(batch)` leaves the tensors of `batch` as they were."""
+    before = batch.map(torch.clone)
+    function(batch)
+    return same_tensors(before, batch)
+
+
+def draws_globally(function: Any) -> bool:
+    """Whether a call moves torch's global generator, which is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        before = torch.get_rng_state()
+        function()
+        return not torch.equal(before, torch.get_rng_state())

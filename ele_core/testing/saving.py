@@ -1,0 +1,120 @@
+"""The check that a model with a component in it, saved and loaded, predicts the same."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ele_core.errors import ConfigError
+from ele_core.interfaces import Component, InputSpace, OutputSpace, Problem, Surrogate
+from ele_core.plugins import registry
+from ele_core.predictor import StructuredPredictor
+from ele_core.testing.common import kind_of, provider_of
+from ele_core.testing.results import NotApplicable, require
+from ele_core.testing.samples import structures
+
+QUICK = {"epochs": 1, "batch_size": 16, "evaluations": 1}
+"""Options of a training that only has to happen."""
+PAIRS = 12
+SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
+
+Table = dict[str, Any]
+
+
+def check_model_saves_and_loads(component: Component, *others: Any) -> None:
+    """A tiny model trained with the component, saved to a folder and loaded, predicts the same."""
+    spaces = {kind_of(part): part for part in parts_of(component, *others)}
+    sections = dict(tiny_sections(spaces))
+    inputs: InputSpace[Any] = spaces.get("input") or registry().create("input", sections["input"])
+    space = spaces.get("output") or default_space()
+    sections.setdefault("output", section_of(space))
+    outputs = space.unpack(structures(space, PAIRS))
+    values = repeated_values(inputs, len(outputs))
+    predictor = StructuredPredictor(**sections, device="cpu").fit(values, outputs, validation=2)
+    before = predictor.decode(values)
+    with tempfile.TemporaryDirectory() as folder:
+        predictor.save(Path(folder) / "model")
+        after = StructuredPredictor.load(Path(folder) / "model", device="cpu").decode(values)
+    keys = [space.keys(found.decoding.structures) for found in (before, after)]
+    require(torch.equal(*keys), "the loaded model predicts other structures")
+    energies = [found.decoding.energies for found in (before, after)]
+    require(torch.equal(*energies), "the loaded model gives other energies")
+
+
+def parts_of(component: Component, *others: Any) -> Iterator[Component]:
+    """The component and the registered components it was given, each of which has a section of a configuration."""
+    yield component
+    for other in (*others, *(getattr(component, name, None) for name in ("inputs", "surrogate", "space"))):
+        if isinstance(other, Problem):
+            yield other.space
+        elif isinstance(other, OutputSpace | InputSpace | Surrogate) and _is_installed(other):
+            yield other
+
+
+def tiny_sections(parts: Mapping[str, Component]) -> Iterator[tuple[str, Table]]:
+    """The sections of a model that trains in a second and holds `parts`."""
+    own = {kind: section_of(part) for kind, part in parts.items()}
+    encoder = own.get("encoder", {"name": "flat", "width": 8, "layers": 1})
+    surrogate = own.get("surrogate", {"name": "contrastive", "dim": 8, "encoder": encoder})
+    regressor = own.get("regressor", {"name": "neural"})
+    if "backbone" in own:
+        regressor |= {"backbone": own["backbone"]}
+    elif "regressor" not in own:
+        regressor |= {"backbone": fitting_backbone(parts.get("input"))}
+    yield "surrogate", shortened("surrogate", surrogate)
+    yield "regressor", shortened("regressor", regressor)
+    for kind, default in (("input", {"name": "text"}), ("decoder", {"name": "candidates"})):
+        yield kind, own.get(kind, default)
+    if "output" in own:
+        yield "output", own["output"]
+
+
+def section_of(component: Component) -> Table:
+    """A component as a section of a configuration: its name and its options."""
+    _, record = provider_of(component)
+    return {"name": record.name, **component.config.model_dump(mode="json")}
+
+
+def shortened(kind: Any, section: Table) -> Table:
+    """The section with the shortest training that its component has an option for."""
+    fields = registry().get(kind, section["name"]).Config.model_fields
+    return {**section, "training": {**section.get("training", {}), **QUICK}} if "training" in fields else section
+
+
+def fitting_backbone(inputs: Component | None) -> Table:
+    """The first installed backbone that reads `inputs`, small where it is one of ours."""
+    small = {"gru": {"embedding": 4, "layers": 1, "width": 4}, "mlp": {"hidden": [4]}}
+    if inputs is None:
+        return {"name": "gru", **small["gru"]}
+    for name in registry().names("backbone"):
+        try:
+            registry().get("backbone", name).accepts(inputs)
+        except ConfigError:
+            continue
+        return {"name": name, **small.get(name, {})}
+    raise NotApplicable(f"no installed backbone reads {type(inputs).__name__}")
+
+
+def default_space() -> OutputSpace[Any, Any]:
+    """The first installed output space that needs no options."""
+    from ele_core.testing.choosing import spaces
+
+    return next(iter(spaces()))
+
+
+def repeated_values(inputs: InputSpace[Any], count: int) -> list[Any]:
+    """`count` inputs: the examples again and again."""
+    examples = inputs.examples()
+    return [examples[row % len(examples)] for row in range(count)]
+
+
+def _is_installed(component: Component) -> bool:
+    try:
+        provider_of(component)
+    except NotApplicable:
+        return False
+    return True
