@@ -49,7 +49,7 @@ def plugin_files(name: str) -> dict[str, str]:
     environment = Environment(
         loader=FunctionLoader(lambda template: (templates / f"{template}.jinja").read_text(encoding="utf-8")),
         undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701  # these are files of code, and the name is checked
+        autoescape=False,  # these are files of code, and the name is checked
         keep_trailing_newline=True,
     )
     words = name_forms(name)
@@ -79,7 +79,7 @@ def nearest_name(name: str) -> str:
 
 
 def name_owner(name: str) -> str | None:
-    """Who has the name already: a plugin, the plugin of an output space or a task, or a package that can be imported."""
+    """Who has the name already: a plugin, the plugin of an output space or task, or a package that can be imported."""
     from ele_core.plugins import registry
 
     for plugin in registry().plugins():
