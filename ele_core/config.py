@@ -32,6 +32,7 @@ __all__ = [
     "describe_options",
     "dump",
     "load",
+    "parse_overrides",
     "resolve",
     "task_sections",
     "with_output",
@@ -104,7 +105,7 @@ def load(
 ) -> RunConfig:
     """The resolved configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`."""
     registry = registry or installed()
-    given = merge(_read(source, registry), _parse_overrides(overrides))
+    given = merge(_read(source, registry), parse_overrides(overrides))
     defaults = _outline_defaults()
     try:
         defaults = merge(defaults, _task_defaults(given, registry))
@@ -178,7 +179,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"is not valid TOML: {error}.", where=str(path)) from error
 
 
-def _parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     """All overrides as one table: a section's name and its options may come in any order."""
     table: dict[str, Any] = {}
     for keys, text in sorted(map(_split_override, overrides), key=lambda pair: len(pair[0])):

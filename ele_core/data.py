@@ -16,6 +16,9 @@ from torch import Tensor
 from ele_core.context import Context
 from ele_core.errors import DataError, InvalidObject
 from ele_core.interfaces import OutputSpace
+from ele_core.rows import distinct as distinct
+from ele_core.rows import member as member
+from ele_core.rows import ranks as ranks
 from ele_core.tensors import Tensors
 
 BUCKETED_BATCHES = 50
@@ -161,28 +164,6 @@ def epoch_batches(
 def steps_per_epoch(count: int, size: int) -> int:
     """⌈count/size⌉."""
     return math.ceil(count / size)
-
-
-def distinct(keys: Tensor) -> Tensor:
-    """The first row of each distinct key (N, k), in the order of the rows."""
-    _, group = torch.unique(keys, dim=0, return_inverse=True)
-    first = torch.full((int(group.max()) + 1 if len(group) else 0,), len(group), dtype=torch.long)
-    first.scatter_reduce_(0, group, torch.arange(len(group)), reduce="amin")
-    return first.sort().values
-
-
-def member(keys: Tensor, of: Tensor) -> Tensor:
-    """(N,) true where a key (N, 2) is among the keys `of` (M, 2)."""
-    _, group = torch.unique(torch.cat([of, keys]), dim=0, return_inverse=True)
-    seen = torch.zeros(int(group.max()) + 1 if len(group) else 0, dtype=torch.bool)
-    seen[group[: len(of)]] = True
-    return seen[group[len(of) :]]
-
-
-def ranks(owner: Tensor) -> Tensor:
-    """The place of each entry among those of its owner, for owners that stand together in ascending order."""
-    counts = torch.bincount(owner)
-    return torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
 
 
 def accept(

@@ -23,6 +23,7 @@ from torch import Generator, Tensor, nn
 
 from ele_core.errors import InvalidInput, InvalidOutput
 from ele_core.hashing import hash_rows
+from ele_core.rows import fresh_moves
 from ele_core.sets import ConvexSet, best_switches
 from ele_core.tensors import Tensors
 
@@ -200,7 +201,16 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         another vertex. With `gradient` (of a loss, at the relaxed batch) they are ranked by their first-order change,
         and `limit` keeps the best few of each row.
         """
-        return best_switches(self.geometry, batch, gradient, limit)
+        moved, owner = best_switches(self.geometry, batch, gradient, None)
+        return self.new_structures(batch, moved, owner, limit)
+
+    def new_structures(self, batch: T, moved: T, owner: Tensor, limit: int | None = None) -> tuple[T, Tensor]:
+        """Of structures made from rows of `batch`: the first of each that is not the row itself, up to `limit` a row.
+
+        What `neighbours` ends with where several moves lead to one structure; `owner` (M,) ascends.
+        """
+        rows = fresh_moves(self.keys(moved), owner, self.keys(batch), limit)
+        return moved[rows], owner[rows]
 
     @property
     def metrics(self) -> Sequence[Metric[T]]:

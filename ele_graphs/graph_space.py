@@ -87,8 +87,9 @@ class GraphSpace(OutputSpace[Y, Graphs]):
     def neighbours(
         self, batch: Graphs, gradient: Graphs | None = None, limit: int | None = None
     ) -> tuple[Graphs, Tensor]:
-        """Graphs one edit away, and the row each belongs to: see `moves.graph_neighbours`."""
-        return graph_neighbours(batch, self.alphabet, gradient, limit)
+        """Graphs one edit away, isomorphic ones once, and the row each belongs to: see `moves.graph_neighbours`."""
+        moved, owner = graph_neighbours(batch, self.alphabet, gradient, None)
+        return self.new_structures(batch, moved, owner, limit)
 
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:

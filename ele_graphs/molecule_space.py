@@ -10,12 +10,12 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from ele_core.data import ranks
 from ele_core.errors import InvalidOutput
 from ele_core.interfaces import Drawing, Metric
 from ele_graphs.graph_space import MAX_LABELS, MAX_NODES, GraphSpace
 from ele_graphs.graphs import Graphs, from_lists, to_lists
 from ele_graphs.molecule import Molecule
+from ele_graphs.moves import graph_neighbours
 from ele_graphs.space import read_json, write_json
 
 if TYPE_CHECKING:
@@ -138,10 +138,9 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """Molecules one edit away, those with an atom of too many bonds left out where `legal_moves` says so."""
         if not self.config.legal_moves:
             return super().neighbours(batch, gradient, limit)
-        moved, owner = super().neighbours(batch, gradient)
+        moved, owner = graph_neighbours(batch, self.alphabet, gradient, None)
         legal = self.within_valence(moved).nonzero().flatten()
-        kept = legal if limit is None else legal[ranks(owner[legal]) < limit]
-        return moved[kept], owner[kept]
+        return self.new_structures(batch, moved[legal], owner[legal], limit)
 
     def within_valence(self, batch: Graphs) -> Tensor:
         """(B,) true where no atom's bonds add up to more than the valence of its neutral element."""

@@ -61,6 +61,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         label = {token: number for number, token in enumerate(self.config.alphabet, start=1)}
         tokens = torch.zeros(len(objects), self.config.length, dtype=self.geometry["tokens"].label_dtype)
         for index, text in enumerate(objects):
+            if not isinstance(text, str):
+                raise self.invalid(f"a {type(text).__name__}, not a text.", index)
             words = split_tokens(text, self.config.separator)
             if len(words) > self.config.length:
                 raise self.invalid(f"{text!r} has {len(words)} tokens, the space holds {self.config.length}.", index)
@@ -89,9 +91,9 @@ class SequenceSpace(OutputSpace[str, Tokens]):
     def neighbours(
         self, batch: Tokens, gradient: Tokens | None = None, limit: int | None = None
     ) -> tuple[Tokens, Tensor]:
-        """One position switched to another label, or to nothing; gaps are closed."""
-        moved, owner = super().neighbours(batch, gradient, limit)
-        return close_gaps(moved), owner
+        """One position switched to another label, or to nothing; what closing gaps makes equal comes once."""
+        moved, owner = super().neighbours(batch, gradient)
+        return self.new_structures(batch, close_gaps(moved), owner, limit)
 
     @property
     def metrics(self) -> Sequence[Metric[Tokens]]:

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import torch
 from pydantic import Field
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ele_core.context import Context
 from ele_core.decoding.candidates import nearest
 from ele_core.decoding.joining import joined
+from ele_core.hashing import hash_rows, mix
 from ele_core.interfaces import Candidates, ComponentConfig, Decoder, Decoding, Problem, Trace
 
 CHUNK = 4096
@@ -31,7 +32,7 @@ class GradientDecoder(Decoder):
         """Where to start and how to descend."""
 
         start: Literal["best", "random"] = "best"
-        """From the best candidates, or from random ones."""
+        """From the best candidates, or from random ones, which the seed and the query itself decide."""
         starts: int = Field(16, ge=1)
         """How many candidates to start from, for each input."""
         steps: int = Field(30, ge=1)
@@ -69,7 +70,7 @@ class GradientDecoder(Decoder):
         if self.config.start == "best":
             energies, rows = nearest(queries, problem, starts, context)
             return rows, energies
-        rows = random_rows(problem.candidates, len(queries), starts, context.generator("pgd", "starts"))
+        rows = random_rows(problem.candidates, queries, starts, context.derived_seed("pgd", "starts"))
         chosen = problem.candidates.batch[rows.flatten()].to(queries.device)
         energies = problem.surrogate.energy(queries.repeat_interleave(starts, dim=0), chosen)
         return rows, energies.view(len(queries), starts)
@@ -198,13 +199,18 @@ def across(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
-def random_rows(candidates: Candidates, count: int, starts: int, generator: Generator) -> Tensor:
-    """(count, starts) random candidates, of the input's own where candidates belong to inputs."""
-    chance = torch.rand(count, starts, generator=generator)
+def random_rows(candidates: Candidates, queries: Tensor, starts: int, seed: int) -> Tensor:
+    """(B, starts) random candidates, of the input's own where candidates belong to inputs.
+
+    What is drawn depends on the seed and the query alone: not on the place of a query, nor on those beside it.
+    """
+    bits = hash_rows([queries.float().cpu().view(torch.int32)])[:, :1]
+    drawn = mix(bits ^ mix(torch.arange(starts) + seed))
+    chance = (drawn & ((1 << 53) - 1)).double() / (1 << 53)
     if candidates.owner is None:
         return (chance * len(candidates)).long()
     owner = candidates.owner.cpu()
-    own = torch.bincount(owner, minlength=count)
+    own = torch.bincount(owner, minlength=len(queries))
     within = torch.minimum((chance * own[:, None]).long(), own[:, None] - 1)
     return owner.argsort(stable=True)[(own.cumsum(0) - own)[:, None] + within]
 

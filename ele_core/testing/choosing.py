@@ -1,19 +1,171 @@
-"""Which spaces, inputs and problems a component is checked on when nobody says: what is installed and fits."""
+"""A component by its name, built with what it is checked on: what is installed and fits, the smallest first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from ele_core.errors import EleError
-from ele_core.interfaces import OutputSpace
-from ele_core.plugins import registry
+from ele_core.errors import ConfigError, EleError
+from ele_core.interfaces import InputSpace, Kind, OutputSpace
+from ele_core.plugins import HOOKS, registry
+from ele_core.testing.backbones import BACKBONE_CHECKS
+from ele_core.testing.decoders import DECODER_CHECKS
+from ele_core.testing.encoders import ENCODER_CHECKS
+from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
+from ele_core.testing.linear import LinearSurrogate, sample_problem
+from ele_core.testing.output_spaces import OUTPUT_CHECKS
+from ele_core.testing.regressors import REGRESSOR_CHECKS, fitted_regressor
+from ele_core.testing.results import Check
+from ele_core.testing.samples import Space, fixed_weights
+from ele_core.testing.surrogates import SURROGATE_CHECKS, fitted_surrogate
+from ele_core.testing.tasks import TASK_CHECKS
+
+DIM = 8
+"""The dimension of the embeddings that encoders and backbones are checked with."""
+
+Partner = TypeVar("Partner")
+Built = TypeVar("Built")
 
 
-def spaces() -> Iterator[OutputSpace[Any, Any]]:
-    """Every installed output space that can be built without being told more."""
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A component, the checks of its kind, and what they are called with."""
+
+    kind: Kind
+    name: str
+    checks: Sequence[Check]
+    arguments: tuple[Any, ...]
+    partner: str = ""
+    """What it is checked on, such as `output space sequence`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Choosing:
+    """Builds the component called `name`; `space` and `inputs` are names that replace what would be chosen."""
+
+    kind: Kind
+    name: str
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    space: str | None = None
+    inputs: str | None = None
+
+    def subject(self) -> Subject:
+        """The component with everything its checks need."""
+        with fixed_weights():
+            return getattr(self, f"_{self.kind}")()  # type: ignore[no-any-return]
+
+    def _output(self) -> Subject:
+        return self._subject(OUTPUT_CHECKS, (build_space(self.name, self.options),))
+
+    def _encoder(self) -> Subject:
+        encoder, space = self._fitting(self._spaces(), lambda space: self._create(space, DIM))
+        return self._subject(ENCODER_CHECKS, (encoder, space), space)
+
+    def _surrogate(self) -> Subject:
+        surrogate, space = self._fitting(self._spaces(), self._create)
+        return self._subject(SURROGATE_CHECKS, (fitted_surrogate(surrogate),), space)
+
+    def _input(self) -> Subject:
+        return self._subject(INPUT_CHECKS, (self._create(),))
+
+    def _backbone(self) -> Subject:
+        backbone, inputs = self._fitting(self._inputs(), lambda inputs: self._create(inputs, DIM))
+        return self._subject(BACKBONE_CHECKS, (backbone, inputs), inputs)
+
+    def _regressor(self) -> Subject:
+        surrogate = LinearSurrogate(LinearSurrogate.Config(dim=DIM), next(self._spaces()))
+        regressor, inputs = self._fitting(self._inputs(), lambda inputs: self._create(inputs, surrogate))
+        return self._subject(REGRESSOR_CHECKS, (fitted_regressor(regressor),), inputs)
+
+    def _decoder(self) -> Subject:
+        space = next(self._spaces())
+        return self._subject(DECODER_CHECKS, (self._create(), sample_problem(space)), space)
+
+    def _task(self) -> Subject:
+        return self._subject(TASK_CHECKS, (self._create(),))
+
+    # -- helpers --------------------------------------------------------------------------------------------------
+
+    def _create(self, *arguments: Any) -> Any:
+        return registry().create(self.kind, {"name": self.name, **self.options}, *arguments, path=self.name)
+
+    def _spaces(self) -> Iterator[Space]:
+        return iter([build_space(self.space)]) if self.space else spaces(self._provider)
+
+    def _inputs(self) -> Iterator[InputSpace[Any]]:
+        names = [self.inputs] if self.inputs else by_provider("input", self._provider)
+        return (fitted(registry().create("input", name, path="input")) for name in names)
+
+    @property
+    def _provider(self) -> str:
+        return registry().provider(self.kind, self.name).name
+
+    def _fitting(self, partners: Iterator[Partner], build: Callable[[Partner], Built]) -> tuple[Built, Partner]:
+        """The first of `partners` that the component can be built for, and the component."""
+        refusals = []
+        for partner in partners:
+            try:
+                return build(partner), partner
+            except ConfigError as refusal:
+                refusals.append(str(refusal))
+        what = f"nothing installed fits the {HOOKS[self.kind].singular} '{self.name}': {' '.join(refusals)}"
+        raise ConfigError(what, fix="Check it from Python, on a component of your own.")
+
+    def _subject(self, checks: Sequence[Check], arguments: tuple[Any, ...], partner: Any = None) -> Subject:
+        return Subject(self.kind, self.name, checks, arguments, "" if partner is None else called(partner))
+
+
+def spaces(provider: str | None = None) -> Iterator[Space]:
+    """Every installed output space that can be built: those of a plugin first, then the smallest first."""
+    found = []
     for name in registry().names("output"):
         try:
-            yield registry().create("output", name)
+            found.append((registry().provider("output", name).name != provider, build_space(name)))
         except EleError:
             continue
+    return (space for _, space in sorted(found, key=lambda pair: (pair[0], size(pair[1]))))
+
+
+def build_space(name: str, options: Mapping[str, Any] | None = None) -> Space:
+    """An output space; options that it cannot do without come from the first task that uses it."""
+    given = {"name": name, **(options or {})}
+    try:
+        return registry().create("output", given, path=name)  # type: ignore[no-any-return]
+    except ConfigError as error:
+        known = next((table for table in task_outputs() if table["name"] == name), None)
+        if known is None:
+            fix = f"Give what is required, as in `ele check {name} --set OPTION=VALUE`."
+            raise ConfigError(error.what, where=error.where, fix=fix) from None
+        return registry().create("output", {**known, **given}, path=name)  # type: ignore[no-any-return]
+
+
+def task_outputs() -> Iterator[dict[str, Any]]:
+    """The output sections of the installed tasks."""
+    for name in registry().names("task"):
+        try:
+            yield dict(registry().get("task", name).defaults()["output"])
+        except (EleError, KeyError, TypeError, ValueError):
+            continue
+
+
+def by_provider(kind: Kind, provider: str) -> list[str]:
+    """The names of a kind, those of a plugin first."""
+    return sorted(registry().names(kind), key=lambda name: registry().provider(kind, name).name != provider)
+
+
+def size(space: Space) -> int:
+    """How many numbers a relaxed structure has."""
+    return sum(math.prod(convex.point_shape) for convex in space.geometry.values())
+
+
+def called(partner: OutputSpace[Any, Any] | InputSpace[Any]) -> str:
+    """What a component is checked on, in words."""
+    kind: Kind = "output" if isinstance(partner, OutputSpace) else "input"
+    names = [name for name in registry().names(kind) if _is(kind, name, type(partner))]
+    return f"{HOOKS[kind].singular} {names[0] if names else type(partner).__name__}"
+
+
+def _is(kind: Kind, name: str, cls: type) -> bool:
+    return registry().record(kind, name).location == f"{cls.__module__}:{cls.__qualname__}"

@@ -7,18 +7,31 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ele_core.interfaces import OutputSpace
+from ele_core.interfaces import (
+    Backbone,
+    Decoder,
+    Encoder,
+    InputSpace,
+    OutputSpace,
+    Problem,
+    Regressor,
+    Surrogate,
+    Task,
+)
+from ele_core.testing.backbones import BACKBONE_CHECKS
+from ele_core.testing.decoders import DECODER_CHECKS
+from ele_core.testing.encoders import ENCODER_CHECKS
+from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
+from ele_core.testing.linear import LinearSurrogate, sample_problem
 from ele_core.testing.output_spaces import OUTPUT_CHECKS
+from ele_core.testing.regressors import REGRESSOR_CHECKS, fitted_regressor
 from ele_core.testing.results import Check, judged, outcome_of, refuse_unknown
-
-
-def each(checks: Sequence[Check]) -> Any:
-    """A test for each check, named after it."""
-    return pytest.mark.parametrize("check", checks, ids=[check.__name__ for check in checks])
+from ele_core.testing.surrogates import SURROGATE_CHECKS, fitted_surrogate
+from ele_core.testing.tasks import TASK_CHECKS
 
 
 class Contract:
-    """What the classes below share."""
+    """What the contracts share. A subclass whose name starts with `Test` is collected by pytest."""
 
     checks: ClassVar[Sequence[Check]] = ()
     """The laws of this kind."""
@@ -29,8 +42,13 @@ class Contract:
         """What the checks are called with."""
         raise NotImplementedError
 
-    def holds(self, check: Check) -> None:
-        """Run one check: fails with what it raised, is skipped with its reason, or fails as expected."""
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """One test a check, named after it."""
+        if "check" in metafunc.fixturenames:
+            metafunc.parametrize("check", self.checks, ids=[check.__name__ for check in self.checks])
+
+    def test_law(self, check: Check) -> None:
+        """One law: fails with what its check raised, is skipped with its reason, or fails as expected."""
         refuse_unknown(self.checks, self.expected_failures)
         result = judged(outcome_of(check, self.subject(), {}), self.expected_failures)
         if result.status == "skipped":
@@ -44,23 +62,138 @@ class Contract:
 
 
 class OutputSpaceContract(Contract):
-    """Every law of an output space::
-
-    class TestColours(OutputSpaceContract):
-        def space(self):
-            return ColourSpace()
-    """
+    """Every law of an output space; write `space`."""
 
     checks = OUTPUT_CHECKS
 
     def space(self) -> OutputSpace[Any, Any]:
-        """The space to check; the one method to write."""
+        """The space to check."""
         raise NotImplementedError("write `def space(self)`, which returns the space to check")
 
     def subject(self) -> Sequence[Any]:
         return (self.space(),)
 
-    @each(OUTPUT_CHECKS)
-    def test_law(self, check: Check) -> None:
-        """One law, by the name of its check."""
-        self.holds(check)
+
+class EncoderContract(Contract):
+    """Every law of an encoder; write `space` and `encoder`."""
+
+    checks = ENCODER_CHECKS
+
+    def space(self) -> OutputSpace[Any, Any]:
+        """A space whose points the encoder reads."""
+        raise NotImplementedError("write `def space(self)`, which returns a space that the encoder accepts")
+
+    def encoder(self, space: OutputSpace[Any, Any]) -> Encoder:
+        """The encoder to check, built for `space`."""
+        raise NotImplementedError("write `def encoder(self, space)`, which returns the encoder to check")
+
+    def subject(self) -> Sequence[Any]:
+        space = self.space()
+        return self.encoder(space), space
+
+
+class InputSpaceContract(Contract):
+    """Every law of an input space; write `inputs`."""
+
+    checks = INPUT_CHECKS
+
+    def inputs(self) -> InputSpace[Any]:
+        """The input space to check; it need not be fitted."""
+        raise NotImplementedError("write `def inputs(self)`, which returns the input space to check")
+
+    def subject(self) -> Sequence[Any]:
+        return (self.inputs(),)
+
+
+class BackboneContract(Contract):
+    """Every law of a backbone; write `inputs` and `backbone`."""
+
+    checks = BACKBONE_CHECKS
+
+    def inputs(self) -> InputSpace[Any]:
+        """An input space whose batches the backbone reads; it is fitted on its examples."""
+        raise NotImplementedError("write `def inputs(self)`, which returns an input space that the backbone accepts")
+
+    def backbone(self, inputs: InputSpace[Any]) -> Backbone:
+        """The backbone to check, built for the fitted `inputs`."""
+        raise NotImplementedError("write `def backbone(self, inputs)`, which returns the backbone to check")
+
+    def subject(self) -> Sequence[Any]:
+        inputs = fitted(self.inputs())
+        return self.backbone(inputs), inputs
+
+
+class SurrogateContract(Contract):
+    """Every law of a surrogate; write `space` and `surrogate`. A copy is fitted on a few structures."""
+
+    checks = SURROGATE_CHECKS
+
+    def space(self) -> OutputSpace[Any, Any]:
+        """The space of the structures."""
+        raise NotImplementedError("write `def space(self)`, which returns a space for the surrogate")
+
+    def surrogate(self, space: OutputSpace[Any, Any]) -> Surrogate:
+        """The surrogate to check, with few steps of training."""
+        raise NotImplementedError("write `def surrogate(self, space)`, which returns the surrogate to check")
+
+    def subject(self) -> Sequence[Any]:
+        return (fitted_surrogate(self.surrogate(self.space())),)
+
+
+class RegressorContract(Contract):
+    """Every law of a regressor; write `inputs`, `space` and `regressor`. A copy is fitted on a few pairs."""
+
+    checks = REGRESSOR_CHECKS
+
+    def inputs(self) -> InputSpace[Any]:
+        """An input space whose batches the regressor reads; it is fitted on its examples."""
+        raise NotImplementedError("write `def inputs(self)`, which returns an input space that the regressor accepts")
+
+    def space(self) -> OutputSpace[Any, Any]:
+        """The space of the structures."""
+        raise NotImplementedError("write `def space(self)`, which returns a space of outputs")
+
+    def surrogate(self, space: OutputSpace[Any, Any]) -> Surrogate:
+        """The surrogate to regress on; by default a fixed linear one."""
+        return LinearSurrogate(None, space)
+
+    def regressor(self, inputs: InputSpace[Any], surrogate: Surrogate) -> Regressor:
+        """The regressor to check, with few steps of training."""
+        raise NotImplementedError("write `def regressor(self, inputs, surrogate)`, which returns the regressor")
+
+    def subject(self) -> Sequence[Any]:
+        return (fitted_regressor(self.regressor(fitted(self.inputs()), self.surrogate(self.space()))),)
+
+
+class DecoderContract(Contract):
+    """Every law of a decoder; write `space` and `decoder`."""
+
+    checks = DECODER_CHECKS
+
+    def space(self) -> OutputSpace[Any, Any]:
+        """The space to decode in."""
+        raise NotImplementedError("write `def space(self)`, which returns a space to decode in")
+
+    def problem(self) -> Problem:
+        """The problem to decode; by default a few candidates under a fixed linear surrogate."""
+        return sample_problem(self.space())
+
+    def decoder(self) -> Decoder:
+        """The decoder to check."""
+        raise NotImplementedError("write `def decoder(self)`, which returns the decoder to check")
+
+    def subject(self) -> Sequence[Any]:
+        return self.decoder(), self.problem()
+
+
+class TaskContract(Contract):
+    """Every law of a task; write `task`."""
+
+    checks = TASK_CHECKS
+
+    def task(self) -> Task:
+        """The task to check, as small as it can be."""
+        raise NotImplementedError("write `def task(self)`, which returns the task to check")
+
+    def subject(self) -> Sequence[Any]:
+        return (self.task(),)

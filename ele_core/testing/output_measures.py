@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
 import torch
 from torch import Tensor
 
-from ele_core.interfaces import Drawing
+from ele_core.interfaces import Drawing, Metric
 from ele_core.testing.output_packing import check_keys_tell_structures_apart, check_unpack_inverts_pack
 from ele_core.testing.output_relaxation import check_project_is_feasible, check_unrelax_inverts_relax
 from ele_core.testing.output_views import check_augment_is_seeded, check_neighbours_are_inside
 from ele_core.testing.results import NotApplicable, after, require
-from ele_core.testing.samples import Space, example_batch, seeded, unchanged
+from ele_core.testing.samples import Space, example_batch, repeated, seeded, unchanged
 
 
 @after(check_unpack_inverts_pack)
@@ -127,15 +128,25 @@ def operations(space: Space, *, seedless: bool = False) -> dict[str, Callable[[A
         "project": project_noise,
         "unrelax": lambda batch: space.unrelax(space.relax(batch)),
     }
-    for metric in space.metrics:
-        found[f"metric '{metric.name}'"] = lambda batch, metric=metric: metric.function(batch, batch)
-    for name in space.properties(example_batch(space)):
-        found[f"property '{name}'"] = lambda batch, name=name: space.properties(batch)[name]
+    found |= {f"metric '{metric.name}'": partial(against_example, space, metric) for metric in space.metrics}
+    found |= {
+        f"property '{name}'": partial(one_property, space, name) for name in space.properties(example_batch(space))
+    }
     if not seedless:
         found["augment"] = lambda batch: space.augment(batch, seeded())
         found["neighbours"] = lambda batch: space.neighbours(batch)[0]
         found["equivalents"] = lambda batch: space.equivalents(batch, seeded())
     return found
+
+
+def against_example(space: Space, metric: Metric[Any], batch: Any) -> Tensor:
+    """The metric of a batch against the first example, in every row."""
+    return metric.function(batch, repeated(example_batch(space)[:1], len(batch)))
+
+
+def one_property(space: Space, name: str, batch: Any) -> Tensor:
+    """One of the properties of a batch."""
+    return space.properties(batch)[name]
 
 
 def ramp(like: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ def check_foreign_objects_are_refused(space: Space) -> None:
             raise Broken(f"pack takes a {type(bad).__name__}")
 
 
-@after(check_unpack_inverts_pack)
+@after(check_unpack_inverts_pack, check_parse_inverts_format)
 def check_infer_holds_the_objects(space: Space) -> None:
     """A space with the configuration that `infer` finds packs the objects it was found in, and means the same."""
     cls, objects = type(space), space.examples()

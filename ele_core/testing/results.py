@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 from ele_core.errors import ConfigError
+from ele_core.monitor import Monitor
 
 Check = Callable[..., None]
 """A law as a function of a component and what it works on: returns when the law holds, raises when it does not."""
@@ -63,18 +64,22 @@ def after(*earlier: Check) -> Callable[[F], F]:
 
 
 def run_checks(
-    checks: Iterable[Check], subject: Sequence[Any], expected_failures: Mapping[str, str] | None = None
+    checks: Sequence[Check],
+    subject: Sequence[Any],
+    expected_failures: Mapping[str, str] | None = None,
+    monitor: Monitor | None = None,
 ) -> list[CheckResult]:
     """Every check on `subject`, in order. `expected_failures`: the name of a check → why it is known to fail."""
-    checks, expected = list(checks), expected_failures or {}
+    expected = expected_failures or {}
     refuse_unknown(checks, expected)
     outcomes: dict[Check, CheckResult] = {}
-    return [judged(outcome_of(check, subject, outcomes), expected) for check in checks]
+    shown = (monitor or Monitor()).progress(checks, description="checks")
+    return [judged(outcome_of(check, subject, outcomes), expected) for check in shown]
 
 
 def counts(results: Iterable[CheckResult]) -> dict[str, int]:
     """How many checks there are, how many ran, and how many have each status."""
-    statuses = collections.Counter(result.status for result in results)
+    statuses = collections.Counter[str](result.status for result in results)
     total = sum(statuses.values())
     return {"checks": total, "ran": total - statuses["skipped"], **statuses}
 

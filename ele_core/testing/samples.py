@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -14,7 +14,6 @@ from ele_core.interfaces import OutputSpace
 from ele_core.testing.results import Broken, require
 
 Space = OutputSpace[Any, Any]
-Answer = TypeVar("Answer")
 SEED = 20
 
 
@@ -54,7 +53,7 @@ def points_around(space: Space, count: int, scale: float, dtype: torch.dtype) ->
 
 
 def structures(space: Space, count: int) -> Any:
-    """At most `count` different structures, the examples first, then what random points of the relaxed set stand for."""
+    """At most `count` different structures: the examples, then what random points of the relaxed set stand for."""
     examples = example_batch(space)
     drawn = space.unrelax(points(space, 8 * count, seeded()))
     together = type(examples).cat([examples, cast_like(drawn, examples)])

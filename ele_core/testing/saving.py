@@ -27,10 +27,10 @@ Table = dict[str, Any]
 
 def check_model_saves_and_loads(component: Component, *others: Any) -> None:
     """A tiny model trained with the component, saved to a folder and loaded, predicts the same."""
-    spaces = {kind_of(part): part for part in parts_of(component, *others)}
-    sections = dict(tiny_sections(spaces))
-    inputs: InputSpace[Any] = spaces.get("input") or registry().create("input", sections["input"])
-    space = spaces.get("output") or default_space()
+    parts: dict[str, Any] = {kind_of(part): part for part in parts_of(component, *others)}
+    sections: dict[str, Any] = dict(tiny_sections(parts))
+    inputs: InputSpace[Any] = parts.get("input") or registry().create("input", sections["input"])
+    space: OutputSpace[Any, Any] = parts.get("output") or default_space()
     sections.setdefault("output", section_of(space))
     outputs = space.unpack(structures(space, PAIRS))
     values = repeated_values(inputs, len(outputs))
@@ -87,7 +87,7 @@ def shortened(kind: Any, section: Table) -> Table:
 
 def fitting_backbone(inputs: Component | None) -> Table:
     """The first installed backbone that reads `inputs`, small where it is one of ours."""
-    small = {"gru": {"embedding": 4, "layers": 1, "width": 4}, "mlp": {"hidden": [4]}}
+    small: dict[str, Table] = {"gru": {"embedding": 4, "layers": 1, "width": 4}, "mlp": {"hidden": [4]}}
     if inputs is None:
         return {"name": "gru", **small["gru"]}
     for name in registry().names("backbone"):
@@ -103,7 +103,7 @@ def default_space() -> OutputSpace[Any, Any]:
     """The first installed output space that needs no options."""
     from ele_core.testing.choosing import spaces
 
-    return next(iter(spaces()))
+    return next(spaces())
 
 
 def repeated_values(inputs: InputSpace[Any], count: int) -> list[Any]:

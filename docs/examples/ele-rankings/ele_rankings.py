@@ -48,8 +48,8 @@ class RankingSpace(OutputSpace[Ranking, Rankings]):
     def pack(self, objects: Sequence[Ranking]) -> Rankings:
         number = {item: i for i, item in enumerate(self.config.items)}
         for index, ranking in enumerate(objects):
-            if sorted(ranking) != sorted(number):
-                raise self.invalid(f"{self.format(ranking)!r} does not rank each of {', '.join(number)} once.", index)
+            if not isinstance(ranking, tuple) or sorted(ranking) != sorted(number):
+                raise self.invalid(f"{ranking!r} does not rank each of {', '.join(number)} once.", index)
         rows = [[number[item] for item in ranking] for ranking in objects]
         return Rankings(torch.tensor(rows, dtype=torch.int8).reshape(len(rows), len(number)))
 

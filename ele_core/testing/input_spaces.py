@@ -1,0 +1,172 @@
+"""`check_input_space`: every law of an input space."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ele_core.errors import InvalidInput
+from ele_core.interfaces import InputSpace
+from ele_core.testing.common import COMMON
+from ele_core.testing.output_packing import Foreign
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.samples import draws_globally, repeated, same_tensors, seeded, unchanged
+from ele_core.testing.saving import check_model_saves_and_loads
+
+Inputs = InputSpace[Any]
+
+
+def fitted(inputs: Inputs) -> Inputs:
+    """A fresh input space of the same configuration, fitted on its examples."""
+    fresh = type(inputs)(inputs.config)
+    fresh.fit(fresh.examples())
+    return fresh
+
+
+def check_input_examples_are_different(inputs: Inputs) -> None:
+    """`examples` gives at least two inputs, and `format` gives each a text of its own."""
+    texts = [inputs.format(value) for value in inputs.examples()]
+    require(len(texts) >= 2, f"{len(texts)} examples; two are needed to tell anything apart")
+    require(len(set(texts)) == len(texts), f"two examples have the same text: {texts}")
+
+
+@after(check_input_examples_are_different)
+def check_input_pack_gives_a_batch(inputs: Inputs) -> None:
+    """`pack`, after `fit`, gives a `Batch` with one row an input, and different inputs differ."""
+    space = fitted(inputs)
+    values = space.examples()
+    batch = space.pack(values)
+    require(isinstance(batch, space.Batch), f"pack gives a {type(batch).__name__}, not a {space.Batch.__name__}")
+    lengths = {name: len(tensor) for name, tensor in batch.named_tensors()}
+    require(set(lengths.values()) == {len(values)}, f"{len(values)} inputs became rows {lengths}")
+    for row in range(1, len(values)):
+        require(not same_tensors(batch[:1], batch[row : row + 1]), f"examples 0 and {row} are packed alike")
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_parse_inverts_format(inputs: Inputs) -> None:
+    """`parse(format(value))` is packed like `value`."""
+    space = fitted(inputs)
+    values = space.examples()
+    texts = [space.format(value) for value in values]
+    require(all(isinstance(text, str) for text in texts), "format gives something that is not a text")
+    read = space.pack([space.parse(text) for text in texts])
+    require(same_tensors(read, space.pack(values)), "parse(format(value)) is packed differently")
+
+
+def check_input_parse_refuses_politely(inputs: Inputs) -> None:
+    """`parse` of any text gives an input or raises `InvalidInput`, nothing else."""
+    for text in ("", " ", "?", "{", "[]", "\x00", "1e999", "nan", "<b>&</b>", "é" * 50):
+        try:
+            inputs.parse(text)
+        except InvalidInput:
+            continue
+        except Exception as error:
+            raise Broken(f"parse({text!r}) raises {type(error).__name__} ({error}), not InvalidInput") from error
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_foreign_values_are_refused(inputs: Inputs) -> None:
+    """`pack` raises `InvalidInput` with the place of a value that is no input, and nothing else."""
+    space = fitted(inputs)
+    good = space.examples()[0]
+    try:
+        space.pack([good, Foreign(), good])
+    except InvalidInput as error:
+        require(error.index == 1, f"the bad input was at 1, the error says {error.index}: {error}")
+    except Exception as error:
+        raise Broken(f"pack of a strange object raises {type(error).__name__} ({error}), not InvalidInput") from error
+    else:
+        raise Broken("pack takes an object that is no input")
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_fit_is_repeatable(inputs: Inputs) -> None:
+    """Two input spaces fitted on the same values pack alike, and neither draws from torch's global generator."""
+    values = inputs.examples()
+    require(not draws_globally(lambda: fitted(inputs)), "fit draws from torch's global generator")
+    first, second = (fitted(inputs).pack(values) for _ in range(2))
+    require(same_tensors(first, second), "two fits on the same values pack differently")
+
+
+@after(check_input_fit_is_repeatable)
+def check_input_load_inverts_save(inputs: Inputs) -> None:
+    """What `save` writes into a folder, `load` reads: a fresh input space then packs the same."""
+    space = fitted(inputs)
+    values = space.examples()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        space.save(folder)
+        fresh = type(inputs)(inputs.config)
+        fresh.load(folder)
+    require(same_tensors(fresh.pack(values), space.pack(values)), "a loaded input space packs differently")
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_rows_are_independent(inputs: Inputs) -> None:
+    """An input is packed the same alone and among others, and batches packed apart can be joined."""
+    space = fitted(inputs)
+    values = space.examples()
+    apart = space.Batch.cat([space.pack([value]) for value in values])
+    require(same_tensors(apart, space.pack(values)), "inputs packed one by one differ from those packed together")
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_takes_empty_batches(inputs: Inputs) -> None:
+    """`pack`, `sizes` and `augment` work on no inputs, and the empty batch joins with others."""
+    space = fitted(inputs)
+    empty, full = space.pack([]), space.pack(space.examples())
+    require(len(empty) == 0, f"pack of nothing gives {len(empty)} rows")
+    require(same_tensors(space.Batch.cat([empty, full]), full), "an empty batch does not join with others")
+    sizes = space.sizes(empty)
+    require(sizes is None or sizes.shape == (0,), "sizes of an empty batch are not (0,)")
+    require(len(space.augment(empty, seeded())) == 0, "augment of an empty batch gives rows")
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_sizes_are_lengths(inputs: Inputs) -> None:
+    """`sizes` is None, or (B,) numbers that are not negative."""
+    space = fitted(inputs)
+    batch = space.pack(space.examples())
+    sizes = space.sizes(batch)
+    if sizes is None:
+        raise NotApplicable("all inputs are of equal length: sizes is None")
+    require(sizes.shape == (len(batch),), f"sizes have shape {tuple(sizes.shape)}, not ({len(batch)},)")
+    require(bool((sizes >= 0).all()), "a size is negative")
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_augment_is_seeded(inputs: Inputs) -> None:
+    """`augment` gives as many rows, depends on its batch and its generator alone, and leaves its batch as it was."""
+    space = fitted(inputs)
+    batch = repeated(space.pack(space.examples()), 32)
+    views = space.augment(batch, seeded())
+    require(isinstance(views, space.Batch), f"augment gives a {type(views).__name__}, not a {space.Batch.__name__}")
+    require(len(views) == len(batch), f"{len(batch)} inputs became {len(views)} views")
+    require(not draws_globally(lambda: space.augment(batch, seeded())), "augment draws from torch's global generator")
+    require(same_tensors(views, space.augment(batch, seeded())), "two equal generators give different views")
+    require(unchanged(batch, lambda each: space.augment(each, seeded())), "augment changed its argument in place")
+
+
+INPUT_CHECKS = (
+    check_input_examples_are_different,
+    check_input_pack_gives_a_batch,
+    check_input_parse_inverts_format,
+    check_input_parse_refuses_politely,
+    check_input_foreign_values_are_refused,
+    check_input_fit_is_repeatable,
+    check_input_load_inverts_save,
+    check_input_rows_are_independent,
+    check_input_takes_empty_batches,
+    check_input_sizes_are_lengths,
+    check_input_augment_is_seeded,
+    *COMMON,
+    check_model_saves_and_loads,
+)
+
+
+def check_input_space(inputs: Inputs, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
+    """Every law of an input space. `expected_failures`: name of a check → reason."""
+    return run_checks(INPUT_CHECKS, (inputs,), expected_failures)

@@ -1,0 +1,79 @@
+"""A surrogate that needs no training and whose energy is known in closed form, and problems made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.interfaces import Candidates, ComponentConfig, Problem, Surrogate
+from ele_core.testing.samples import Space, seeded, structures
+
+CANDIDATES = 12
+
+
+class LinearSurrogate(Surrogate):
+    """ψ(y) = W · relax(y), flattened, with a fixed random W; in float64, so that batches of any size round alike."""
+
+    differentiable = True
+
+    class Config(ComponentConfig):
+        """Its size."""
+
+        dim: int = 16
+        """Dimension of the embedding."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, space: Space) -> None:
+        super().__init__(config, space)
+        size, dim = sum(math.prod(convex.point_shape) for convex in space.geometry.values()), self.config.dim
+        self.weights = torch.randn(size, dim, generator=seeded(), dtype=torch.float64) / dim**0.5
+
+    @property
+    def dim(self) -> int:
+        return self.config.dim
+
+    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+        """Nothing is learned."""
+
+    def embed(self, batch: Any) -> Tensor:
+        return self._at(self.space.relax(batch))
+
+    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
+        return (self._at(point) - queries).square().sum(dim=1)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"weights": self.weights}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.weights = state["weights"]
+
+    def _at(self, point: Any) -> Tensor:
+        flat: list[Tensor] = [getattr(point, name).double().flatten(start_dim=1) for name in self.space.geometry]
+        return torch.cat(flat, dim=1) @ self.weights
+
+
+class BlindSurrogate(LinearSurrogate):
+    """The same embedding without a gradient: what a decoder that needs none is tried on."""
+
+    differentiable = False
+
+    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
+        raise NotImplementedError("the gradient of a surrogate that has none was asked for")
+
+
+def sample_problem(space: Space, surrogate: Surrogate | None = None) -> Problem:
+    """A problem for decoders: a few candidates of `space`, by default under a `LinearSurrogate`."""
+    surrogate = surrogate or LinearSurrogate(None, space)
+    batch = structures(space, 2 * CANDIDATES)[::2]
+    return Problem(space, surrogate, Candidates(batch, surrogate.embed(batch)))
+
+
+def sample_queries(problem: Problem, count: int = 5) -> Tensor:
+    """Embeddings of structures of which half are no candidates."""
+    return problem.surrogate.embed(structures(problem.space, 2 * CANDIDATES)[:count])

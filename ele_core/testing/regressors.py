@@ -1,0 +1,126 @@
+"""`check_regressor`: every law of a regressor, fitted on a few pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ele_core.context import Context
+from ele_core.interfaces import Regressor
+from ele_core.testing.common import COMMON
+from ele_core.testing.output_measures import close
+from ele_core.testing.results import CheckResult, after, require, run_checks
+from ele_core.testing.samples import SEED, draws_globally, fixed_weights, structures, unchanged
+from ele_core.testing.saving import check_model_saves_and_loads, repeated_values
+from ele_core.testing.surrogates import same_state
+
+PAIRS = 16
+
+Pairs = tuple[Any, Any]
+
+
+def fresh_regressor(regressor: Regressor, seed: int = SEED) -> Regressor:
+    """Another regressor of the same configuration, not fitted."""
+    with fixed_weights(seed):
+        return type(regressor)(regressor.config, regressor.inputs, regressor.surrogate)
+
+
+def sample_pairs(regressor: Regressor) -> tuple[Pairs, Pairs]:
+    """Packed pairs to learn from, and to validate on."""
+    outputs = structures(regressor.surrogate.space, PAIRS)
+    inputs = regressor.inputs.pack(repeated_values(regressor.inputs, len(outputs)))
+    cut = max(1, len(outputs) // 4)
+    return (inputs[cut:], outputs[cut:]), (inputs[:cut], outputs[:cut])
+
+
+def fitted_regressor(regressor: Regressor) -> Regressor:
+    """A fresh regressor of the same configuration, fitted on a few pairs from a fixed seed."""
+    fresh = fresh_regressor(regressor)
+    fresh.fit(*sample_pairs(regressor), Context(SEED))
+    return fresh
+
+
+def check_regressor_gives_queries(regressor: Regressor) -> None:
+    """`predict` gives (B, q) finite floats without gradient, q being the dimension of the surrogate."""
+    inputs = some_inputs(regressor)
+    found = regressor.predict(inputs)
+    shape = (len(inputs), regressor.surrogate.dim)
+    require(found.shape == shape, f"queries have shape {tuple(found.shape)}, not {shape}")
+    require(found.is_floating_point(), f"queries are {found.dtype}, not floats")
+    require(found.isfinite().all(), "a query is not finite")
+    require(not found.requires_grad, "predict keeps a gradient, and with it the memory of every step")
+
+
+@after(check_regressor_gives_queries)
+def check_regressor_rows_are_independent(regressor: Regressor) -> None:
+    """The query of an input does not depend on the others, nor on their order; one and no inputs work."""
+    inputs = some_inputs(regressor)
+    together = regressor.predict(inputs)
+    for row in range(len(inputs)):
+        alone = regressor.predict(inputs[row : row + 1])
+        require(close(alone, together[row : row + 1]), f"the query of input {row} depends on the other inputs")
+    empty = regressor.predict(inputs[:0])
+    require(empty.shape == (0, regressor.surrogate.dim), f"no inputs have queries of shape {tuple(empty.shape)}")
+
+
+@after(check_regressor_gives_queries)
+def check_regressor_leaves_all_alone(regressor: Regressor) -> None:
+    """`predict` writes neither into its batch nor into what was learned, and draws nothing at random."""
+    before = {name: value.clone() for name, value in regressor.state().items()}
+    inputs = some_inputs(regressor)
+    require(unchanged(inputs, regressor.predict), "predict changed its batch in place")
+    require(not draws_globally(lambda: regressor.predict(inputs)), "predict draws from torch's global generator")
+    require(same_state(before, regressor.state()), "predict changes what was learned")
+
+
+@after(check_regressor_gives_queries)
+def check_regressor_keeps_the_surrogate(regressor: Regressor) -> None:
+    """`fit` does not change the surrogate, whose embeddings are what it learns to hit."""
+    before = {name: value.clone() for name, value in regressor.surrogate.state().items()}
+    fresh_regressor(regressor).fit(*sample_pairs(regressor), Context(SEED))
+    require(same_state(before, regressor.surrogate.state()), "fit changes the surrogate")
+
+
+@after(check_regressor_gives_queries)
+def check_regressor_state_is_complete(regressor: Regressor) -> None:
+    """A fresh regressor that `restore`s this one's `state` predicts the same."""
+    fresh = fresh_regressor(regressor, seed=99)
+    fresh.restore({name: value.clone() for name, value in regressor.state().items()})
+    inputs = some_inputs(regressor)
+    same = torch.equal(fresh.predict(inputs), regressor.predict(inputs))
+    require(same, "a restored regressor predicts differently: something learned is not in its state")
+
+
+@after(check_regressor_state_is_complete)
+def check_regressor_fit_is_seeded(regressor: Regressor) -> None:
+    """`fit` from the same seed and data learns the same to the bit, and leaves torch's global generator as it was."""
+    fresh, pairs = fresh_regressor(regressor), sample_pairs(regressor)
+    require(not draws_globally(lambda: fresh.fit(*pairs, Context(SEED))), "fit draws from torch's global generator")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4711)  # whatever the global generator holds
+        again = fitted_regressor(regressor)
+    require(same_state(fresh.state(), again.state()), "two fits from the same seed learn different things")
+
+
+REGRESSOR_CHECKS = (
+    check_regressor_gives_queries,
+    check_regressor_rows_are_independent,
+    check_regressor_leaves_all_alone,
+    check_regressor_keeps_the_surrogate,
+    check_regressor_state_is_complete,
+    check_regressor_fit_is_seeded,
+    *COMMON,
+    check_model_saves_and_loads,
+)
+
+
+def check_regressor(regressor: Regressor, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
+    """Every law of a regressor, on a copy fitted on a few pairs. `expected_failures`: name of a check → reason."""
+    return run_checks(REGRESSOR_CHECKS, (fitted_regressor(regressor),), expected_failures)
+
+
+def some_inputs(regressor: Regressor) -> Any:
+    """The examples of the regressor's inputs, packed."""
+    return regressor.inputs.pack(regressor.inputs.examples())

@@ -1,0 +1,177 @@
+"""`check_surrogate`: every law of a surrogate, fitted on a few structures of its space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.interfaces import Surrogate
+from ele_core.testing.common import COMMON
+from ele_core.testing.output_measures import close
+from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.samples import SEED, draws_globally, fixed_weights, structures, unchanged
+from ele_core.testing.saving import check_model_saves_and_loads
+
+STRUCTURES = 24
+NEAR = 1e-4
+"""How much rounding may add to an energy of an embedding of length 1."""
+
+
+def fresh_surrogate(surrogate: Surrogate, seed: int = SEED) -> Surrogate:
+    """Another surrogate of the same configuration, not fitted."""
+    with fixed_weights(seed):
+        return type(surrogate)(surrogate.config, surrogate.space)
+
+
+def fitted_surrogate(surrogate: Surrogate) -> Surrogate:
+    """A fresh surrogate of the same configuration, fitted on a few structures from a fixed seed."""
+    fresh = fresh_surrogate(surrogate)
+    outputs = structures(surrogate.space, STRUCTURES)
+    fresh.fit(outputs, outputs[: STRUCTURES // 3], None, Context(SEED))
+    return fresh
+
+
+def check_surrogate_gives_embeddings(surrogate: Surrogate) -> None:
+    """`embed` gives (B, dim) finite floats without gradient, and `dim` is known before `fit`."""
+    batch = few(surrogate)
+    found = surrogate.embed(batch)
+    require(found.shape == (len(batch), surrogate.dim), f"embeddings have shape {tuple(found.shape)}")
+    require(found.is_floating_point(), f"embeddings are {found.dtype}, not floats")
+    require(found.isfinite().all(), "an embedding is not finite")
+    require(not found.requires_grad, "embed keeps a gradient, and with it the memory of every step")
+    known = fresh_surrogate(surrogate).dim
+    require(known == surrogate.dim, f"dim is {known} before fit and {surrogate.dim} after")
+
+
+@after(check_surrogate_gives_embeddings)
+def check_surrogate_tells_structures_apart(surrogate: Surrogate) -> None:
+    """Not all structures have the same embedding."""
+    found = surrogate.embed(few(surrogate))
+    require(float((found - found[:1]).abs().max()) > 0, "all structures have the same embedding")
+
+
+@after(check_surrogate_gives_embeddings)
+def check_surrogate_energy_is_a_distance(surrogate: Surrogate) -> None:
+    """`energy` gives (B,) finite numbers that are not negative, and next to zero at a structure's own embedding."""
+    batch = few(surrogate)
+    queries = surrogate.embed(batch)
+    own, other = surrogate.energy(queries, batch), surrogate.energy(queries.roll(1, dims=0), batch)
+    for energy in (own, other):
+        require(energy.shape == (len(batch),), f"energy has shape {tuple(energy.shape)}, not ({len(batch)},)")
+        require(energy.isfinite().all() and bool((energy >= 0).all()), "an energy is negative or not finite")
+    scale = 1 + float(queries.square().sum(dim=1).max())
+    require(float(own.max()) <= NEAR * scale, f"the energy at a structure's own embedding is {float(own.max()):.3g}")
+
+
+@after(check_surrogate_energy_is_a_distance)
+def check_surrogate_energies_agree(surrogate: Surrogate) -> None:
+    """`energies` of queries against embeddings (B, N) are what `energy` says of each pair."""
+    batch = few(surrogate)
+    embeddings = surrogate.embed(batch)
+    queries = embeddings.flip(0)
+    table = surrogate.energies(queries, embeddings)
+    require(table.shape == (len(batch), len(batch)), f"energies have shape {tuple(table.shape)}")
+    for column in range(len(batch)):
+        rows = torch.full((len(batch),), column)
+        single = surrogate.energy(queries, batch[rows])
+        off = float((table[:, column] - single).abs().max())
+        require(off <= NEAR * (1 + float(single.max())), f"energies and energy differ by {off:.3g}")
+
+
+@after(check_surrogate_energy_is_a_distance)
+def check_surrogate_energy_at_vertices(surrogate: Surrogate) -> None:
+    """Where `differentiable`: `energy_at` a relaxed structure is its `energy`, with a finite gradient in the point."""
+    if not surrogate.differentiable:
+        raise NotApplicable("the surrogate does not say that it is differentiable")
+    batch = few(surrogate)
+    queries = surrogate.embed(batch).roll(1, dims=0)
+    point = surrogate.space.relax(batch)
+    leaves = {name: getattr(point, name).requires_grad_(True) for name in surrogate.space.geometry}
+    found = surrogate.energy_at(queries, point.replace(**leaves))
+    expected = surrogate.energy(queries, batch)
+    off = float((found.detach() - expected).abs().max())
+    require(off <= NEAR * (1 + float(expected.max())), f"energy_at and energy differ by {off:.3g} at vertices")
+    require(found.requires_grad, "energy_at has no gradient in the point")
+    gradients = torch.autograd.grad(found.sum(), list(leaves.values()), allow_unused=True)
+    moved = [gradient for gradient in gradients if gradient is not None and bool(gradient.any())]
+    require(moved, "the gradient of energy_at is zero")
+    require(all(bool(gradient.isfinite().all()) for gradient in moved), "the gradient of energy_at is not finite")
+
+
+@after(check_surrogate_gives_embeddings)
+def check_surrogate_rows_are_independent(surrogate: Surrogate) -> None:
+    """The embedding of a structure does not depend on the others; batches of one and of none work."""
+    batch = few(surrogate)
+    together = surrogate.embed(batch)
+    for row in range(len(batch)):
+        alone = surrogate.embed(batch[row : row + 1])
+        require(close(alone, together[row : row + 1]), f"the embedding of row {row} depends on the other rows")
+    empty = surrogate.embed(batch[:0])
+    require(empty.shape == (0, surrogate.dim), f"no structures have embeddings of shape {tuple(empty.shape)}")
+
+
+@after(check_surrogate_gives_embeddings)
+def check_surrogate_leaves_all_alone(surrogate: Surrogate) -> None:
+    """`embed` writes neither into its batch nor into what was learned, and draws nothing at random."""
+    before = {name: value.clone() for name, value in surrogate.state().items()}
+    batch = few(surrogate)
+    require(unchanged(batch, surrogate.embed), "embed changed its batch in place")
+    require(not draws_globally(lambda: surrogate.embed(batch)), "embed draws from torch's global generator")
+    require(same_state(before, surrogate.state()), "embed changes what was learned")
+
+
+@after(check_surrogate_gives_embeddings)
+def check_surrogate_state_is_complete(surrogate: Surrogate) -> None:
+    """A fresh surrogate that `restore`s this one's `state` embeds the same."""
+    fresh = fresh_surrogate(surrogate, seed=99)
+    fresh.restore({name: value.clone() for name, value in surrogate.state().items()})
+    batch = few(surrogate)
+    same = torch.equal(fresh.embed(batch), surrogate.embed(batch))
+    require(same, "a restored surrogate embeds differently: something learned is not in its state")
+
+
+@after(check_surrogate_state_is_complete)
+def check_surrogate_fit_is_seeded(surrogate: Surrogate) -> None:
+    """`fit` from the same seed and data learns the same to the bit, and leaves torch's global generator as it was."""
+    fresh = fresh_surrogate(surrogate)
+    outputs = structures(surrogate.space, STRUCTURES)
+    fit = draws_globally(lambda: fresh.fit(outputs, outputs[: STRUCTURES // 3], None, Context(SEED)))
+    require(not fit, "fit draws from torch's global generator")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4711)  # whatever the global generator holds
+        again = fitted_surrogate(surrogate)
+    require(same_state(fresh.state(), again.state()), "two fits from the same seed learn different things")
+
+
+SURROGATE_CHECKS = (
+    check_surrogate_gives_embeddings,
+    check_surrogate_tells_structures_apart,
+    check_surrogate_energy_is_a_distance,
+    check_surrogate_energies_agree,
+    check_surrogate_energy_at_vertices,
+    check_surrogate_rows_are_independent,
+    check_surrogate_leaves_all_alone,
+    check_surrogate_state_is_complete,
+    check_surrogate_fit_is_seeded,
+    *COMMON,
+    check_model_saves_and_loads,
+)
+
+
+def check_surrogate(surrogate: Surrogate, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
+    """Every law of a surrogate, on a copy fitted on a few structures. `expected_failures`: name → reason."""
+    return run_checks(SURROGATE_CHECKS, (fitted_surrogate(surrogate),), expected_failures)
+
+
+def few(surrogate: Surrogate) -> Any:
+    """Structures to embed, some of which `fit` saw."""
+    return structures(surrogate.space, STRUCTURES + 6)[-8:]
+
+
+def same_state(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
+    """Whether two states hold the same tensors under the same names."""
+    return left.keys() == right.keys() and all(torch.equal(value, right[name]) for name, value in left.items())
