@@ -23,6 +23,21 @@ def check_backbone_gives_embeddings(backbone: Backbone, inputs: Inputs) -> None:
 
 
 @after(check_backbone_gives_embeddings)
+def check_backbone_leaves_its_batch_alone(backbone: Backbone, inputs: Inputs) -> None:
+    """The backbone does not write into the batch that it is given."""
+    batch = packed(inputs)
+    before = batch.map(torch.clone)
+    networks.applied(backbone, batch)
+    require(same_tensors(before, batch), "the backbone changed its batch in place")
+
+
+@after(check_backbone_leaves_its_batch_alone)
+def check_backbone_is_deterministic(backbone: Backbone, inputs: Inputs) -> None:
+    """In evaluation mode two calls agree to the bit and change no state."""
+    networks.require_deterministic(backbone, packed(inputs))
+
+
+@after(check_backbone_is_deterministic)
 def check_backbone_rows_are_independent(backbone: Backbone, inputs: Inputs) -> None:
     """The output of a row does not depend on the other rows, such as on their lengths, in evaluation mode."""
     networks.require_independent_rows(backbone, packed(inputs))
@@ -34,21 +49,6 @@ def check_backbone_takes_small_batches(backbone: Backbone, inputs: Inputs) -> No
     networks.require_small_batches(backbone, packed(inputs), backbone.dim)
 
 
-@after(check_backbone_gives_embeddings)
-def check_backbone_is_deterministic(backbone: Backbone, inputs: Inputs) -> None:
-    """In evaluation mode two calls agree to the bit and change no state."""
-    networks.require_deterministic(backbone, packed(inputs))
-
-
-@after(check_backbone_gives_embeddings)
-def check_backbone_leaves_its_batch_alone(backbone: Backbone, inputs: Inputs) -> None:
-    """The backbone does not write into the batch that it is given."""
-    batch = packed(inputs)
-    before = batch.map(torch.clone)
-    networks.applied(backbone, batch)
-    require(same_tensors(before, batch), "the backbone changed its batch in place")
-
-
 @after(check_backbone_is_deterministic)
 def check_backbone_state_is_complete(backbone: Backbone, inputs: Inputs) -> None:
     """A backbone of the same configuration with this one's `state_dict` gives the same outputs."""
@@ -57,7 +57,7 @@ def check_backbone_state_is_complete(backbone: Backbone, inputs: Inputs) -> None
     networks.require_state_round_trip(backbone, fresh, packed(inputs))
 
 
-@after(check_backbone_gives_embeddings)
+@after(check_backbone_leaves_its_batch_alone)
 def check_backbone_is_trainable(backbone: Backbone, inputs: Inputs) -> None:
     """Finite gradients reach the weights, and not all of them are zero."""
     networks.require_trainable(backbone, packed(inputs))
@@ -72,10 +72,10 @@ def check_backbone_tells_inputs_apart(backbone: Backbone, inputs: Inputs) -> Non
 
 BACKBONE_CHECKS = (
     check_backbone_gives_embeddings,
+    check_backbone_leaves_its_batch_alone,
+    check_backbone_is_deterministic,
     check_backbone_rows_are_independent,
     check_backbone_takes_small_batches,
-    check_backbone_is_deterministic,
-    check_backbone_leaves_its_batch_alone,
     check_backbone_state_is_complete,
     check_backbone_is_trainable,
     check_backbone_tells_inputs_apart,

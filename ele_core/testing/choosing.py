@@ -25,6 +25,18 @@ from ele_core.testing.tasks import TASK_CHECKS
 DIM = 8
 """The dimension of the embeddings that encoders and backbones are checked with."""
 
+SUITES: Mapping[Kind, Sequence[Check]] = {
+    "output": OUTPUT_CHECKS,
+    "encoder": ENCODER_CHECKS,
+    "surrogate": SURROGATE_CHECKS,
+    "input": INPUT_CHECKS,
+    "backbone": BACKBONE_CHECKS,
+    "regressor": REGRESSOR_CHECKS,
+    "decoder": DECODER_CHECKS,
+    "task": TASK_CHECKS,
+}
+"""The laws of each kind."""
+
 Partner = TypeVar("Partner")
 Built = TypeVar("Built")
 
@@ -57,34 +69,34 @@ class Choosing:
             return getattr(self, f"_{self.kind}")()  # type: ignore[no-any-return]
 
     def _output(self) -> Subject:
-        return self._subject(OUTPUT_CHECKS, (build_space(self.name, self.options),))
+        return self._subject((build_space(self.name, self.options),))
 
     def _encoder(self) -> Subject:
         encoder, space = self._fitting(self._spaces(), lambda space: self._create(space, DIM))
-        return self._subject(ENCODER_CHECKS, (encoder, space), space)
+        return self._subject((encoder, space), space)
 
     def _surrogate(self) -> Subject:
         surrogate, space = self._fitting(self._spaces(), self._create)
-        return self._subject(SURROGATE_CHECKS, (fitted_surrogate(surrogate),), space)
+        return self._subject((fitted_surrogate(surrogate),), space)
 
     def _input(self) -> Subject:
-        return self._subject(INPUT_CHECKS, (self._create(),))
+        return self._subject((self._create(),))
 
     def _backbone(self) -> Subject:
         backbone, inputs = self._fitting(self._inputs(), lambda inputs: self._create(inputs, DIM))
-        return self._subject(BACKBONE_CHECKS, (backbone, inputs), inputs)
+        return self._subject((backbone, inputs), inputs)
 
     def _regressor(self) -> Subject:
         surrogate = LinearSurrogate(LinearSurrogate.Config(dim=DIM), next(self._spaces()))
         regressor, inputs = self._fitting(self._inputs(), lambda inputs: self._create(inputs, surrogate))
-        return self._subject(REGRESSOR_CHECKS, (fitted_regressor(regressor),), inputs)
+        return self._subject((fitted_regressor(regressor),), inputs)
 
     def _decoder(self) -> Subject:
         space = next(self._spaces())
-        return self._subject(DECODER_CHECKS, (self._create(), sample_problem(space)), space)
+        return self._subject((self._create(), sample_problem(space)), space)
 
     def _task(self) -> Subject:
-        return self._subject(TASK_CHECKS, (self._create(),))
+        return self._subject((self._create(),))
 
     # -- helpers --------------------------------------------------------------------------------------------------
 
@@ -113,8 +125,9 @@ class Choosing:
         what = f"nothing installed fits the {HOOKS[self.kind].singular} '{self.name}': {' '.join(refusals)}"
         raise ConfigError(what, fix="Check it from Python, on a component of your own.")
 
-    def _subject(self, checks: Sequence[Check], arguments: tuple[Any, ...], partner: Any = None) -> Subject:
-        return Subject(self.kind, self.name, checks, arguments, "" if partner is None else called(partner))
+    def _subject(self, arguments: tuple[Any, ...], partner: Any = None) -> Subject:
+        on = "" if partner is None else called(partner)
+        return Subject(self.kind, self.name, SUITES[self.kind], arguments, on)
 
 
 def spaces(provider: str | None = None) -> Iterator[Space]:

@@ -25,7 +25,7 @@ from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
 from ele_core.testing.linear import LinearSurrogate, sample_problem
 from ele_core.testing.output_spaces import OUTPUT_CHECKS
 from ele_core.testing.regressors import REGRESSOR_CHECKS, fitted_regressor
-from ele_core.testing.results import Check, judged, outcome_of, refuse_unknown
+from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
 from ele_core.testing.surrogates import SURROGATE_CHECKS, fitted_surrogate
 from ele_core.testing.tasks import TASK_CHECKS
 
@@ -37,6 +37,13 @@ class Contract:
     """The laws of this kind."""
     expected_failures: ClassVar[Mapping[str, str]] = {}
     """The name of a check → why it is known to fail; one that passes all the same is a failure."""
+
+    _subject: ClassVar[Sequence[Any] | None]
+    _outcomes: ClassVar[dict[Check, CheckResult]]
+
+    def __init_subclass__(cls) -> None:
+        """Each class builds its subject once and runs each check once, also those that others build on."""
+        cls._subject, cls._outcomes = None, {}
 
     def subject(self) -> Sequence[Any]:
         """What the checks are called with."""
@@ -50,7 +57,10 @@ class Contract:
     def test_law(self, check: Check) -> None:
         """One law: fails with what its check raised, is skipped with its reason, or fails as expected."""
         refuse_unknown(self.checks, self.expected_failures)
-        result = judged(outcome_of(check, self.subject(), {}), self.expected_failures)
+        cls = type(self)
+        if cls._subject is None:
+            cls._subject = self.subject()
+        result = judged(outcome_of(check, cls._subject, cls._outcomes), self.expected_failures)
         if result.status == "skipped":
             pytest.skip(result.explanation)
         if result.status == "expected failure":

@@ -81,7 +81,7 @@ def check_decoder_changes_nothing(decoder: Decoder, problem: Problem) -> None:
     require(kept, "decode changes the candidates in place")
 
 
-@after(check_decoding_is_made_of_structures)
+@after(check_decoder_changes_nothing)
 def check_decoder_is_seeded(decoder: Decoder, problem: Problem) -> None:
     """Two decodings from the same seed are equal to the bit."""
     first, second = (decoded(decoder, problem, TOP) for _ in range(2))

@@ -27,6 +27,42 @@ def check_encoder_gives_embeddings(encoder: Encoder, space: Space) -> None:
 
 
 @after(check_encoder_gives_embeddings)
+def check_encoder_leaves_its_point_alone(encoder: Encoder, space: Space) -> None:
+    """The encoder does not write into the point that it is given."""
+    point = points(space, POINTS, seeded())
+    before = point.map(torch.clone)
+    networks.applied(encoder, point)
+    require(same_tensors(before, point), "the encoder changed its point in place")
+
+
+@after(check_encoder_leaves_its_point_alone)
+def check_encoder_is_deterministic(encoder: Encoder, space: Space) -> None:
+    """In evaluation mode two calls agree to the bit and change no state."""
+    networks.require_deterministic(encoder, points(space, POINTS, seeded()))
+
+
+@after(check_encoder_is_deterministic)
+def check_encoder_rows_are_independent(encoder: Encoder, space: Space) -> None:
+    """The embedding of a row does not depend on the other rows, in evaluation mode."""
+    networks.require_independent_rows(encoder, points(space, POINTS, seeded()))
+
+
+@after(check_encoder_gives_embeddings)
+def check_encoder_takes_small_batches(encoder: Encoder, space: Space) -> None:
+    """Batches of one and of none work, in training and in evaluation mode."""
+    networks.require_small_batches(encoder, points(space, POINTS, seeded()), encoder.dim)
+
+
+@after(check_encoder_gives_embeddings)
+def check_encoder_keeps_the_dtype(encoder: Encoder, space: Space) -> None:
+    """Points in float32 give float32; moved to float64, points in float64 give float64."""
+    for dtype in (torch.float32, torch.float64):
+        moved = copy.deepcopy(encoder).to(dtype)
+        found = networks.applied(moved, points(space, POINTS, seeded(), dtype))
+        require(found.dtype == dtype, f"points in {dtype} give {found.dtype}")
+
+
+@after(check_encoder_gives_embeddings)
 def check_encoder_has_a_gradient(encoder: Encoder, space: Space) -> None:
     """The embedding has a finite gradient in every relaxed field, and none of them is zero: descent moves them all."""
     point = points(space, POINTS, seeded())
@@ -37,7 +73,7 @@ def check_encoder_has_a_gradient(encoder: Encoder, space: Space) -> None:
         require(gradient.any(), f"the gradient of field '{name}' is zero")
 
 
-@after(check_encoder_has_a_gradient)
+@after(check_encoder_has_a_gradient, check_encoder_keeps_the_dtype)
 def check_encoder_gradient_is_the_slope(encoder: Encoder, space: Space) -> None:
     """The gradient agrees with finite differences, in float64."""
     exact = copy.deepcopy(encoder).double()
@@ -57,42 +93,6 @@ def check_encoder_gradient_is_the_slope(encoder: Encoder, space: Space) -> None:
         require(agree, f"field '{name}': the gradient says {claimed:.6g}, differences say {measured:.6g}")
 
 
-@after(check_encoder_gives_embeddings)
-def check_encoder_rows_are_independent(encoder: Encoder, space: Space) -> None:
-    """The embedding of a row does not depend on the other rows, in evaluation mode."""
-    networks.require_independent_rows(encoder, points(space, POINTS, seeded()))
-
-
-@after(check_encoder_gives_embeddings)
-def check_encoder_takes_small_batches(encoder: Encoder, space: Space) -> None:
-    """Batches of one and of none work, in training and in evaluation mode."""
-    networks.require_small_batches(encoder, points(space, POINTS, seeded()), encoder.dim)
-
-
-@after(check_encoder_gives_embeddings)
-def check_encoder_is_deterministic(encoder: Encoder, space: Space) -> None:
-    """In evaluation mode two calls agree to the bit and change no state."""
-    networks.require_deterministic(encoder, points(space, POINTS, seeded()))
-
-
-@after(check_encoder_gives_embeddings)
-def check_encoder_keeps_the_dtype(encoder: Encoder, space: Space) -> None:
-    """Points in float32 give float32; moved to float64, points in float64 give float64."""
-    for dtype in (torch.float32, torch.float64):
-        moved = copy.deepcopy(encoder).to(dtype)
-        found = networks.applied(moved, points(space, POINTS, seeded(), dtype))
-        require(found.dtype == dtype, f"points in {dtype} give {found.dtype}")
-
-
-@after(check_encoder_gives_embeddings)
-def check_encoder_leaves_its_point_alone(encoder: Encoder, space: Space) -> None:
-    """The encoder does not write into the point that it is given."""
-    point = points(space, POINTS, seeded())
-    before = point.map(torch.clone)
-    networks.applied(encoder, point)
-    require(same_tensors(before, point), "the encoder changed its point in place")
-
-
 @after(check_encoder_is_deterministic)
 def check_encoder_state_is_complete(encoder: Encoder, space: Space) -> None:
     """An encoder of the same configuration with this one's `state_dict` gives the same embeddings."""
@@ -101,13 +101,13 @@ def check_encoder_state_is_complete(encoder: Encoder, space: Space) -> None:
     networks.require_state_round_trip(encoder, fresh, points(space, POINTS, seeded()))
 
 
-@after(check_encoder_gives_embeddings)
+@after(check_encoder_leaves_its_point_alone)
 def check_encoder_is_trainable(encoder: Encoder, space: Space) -> None:
     """Finite gradients reach the weights, and not all of them are zero."""
     networks.require_trainable(encoder, points(space, POINTS, seeded()))
 
 
-@after(check_encoder_gives_embeddings)
+@after(check_encoder_is_deterministic)
 def check_encoder_is_invariant(encoder: Encoder, space: Space) -> None:
     """Where `invariant` says so, all packings of a structure (`OutputSpace.equivalents`) have the same embedding."""
     if not encoder.invariant:
@@ -122,13 +122,13 @@ def check_encoder_is_invariant(encoder: Encoder, space: Space) -> None:
 
 ENCODER_CHECKS = (
     check_encoder_gives_embeddings,
-    check_encoder_has_a_gradient,
-    check_encoder_gradient_is_the_slope,
+    check_encoder_leaves_its_point_alone,
+    check_encoder_is_deterministic,
     check_encoder_rows_are_independent,
     check_encoder_takes_small_batches,
-    check_encoder_is_deterministic,
     check_encoder_keeps_the_dtype,
-    check_encoder_leaves_its_point_alone,
+    check_encoder_has_a_gradient,
+    check_encoder_gradient_is_the_slope,
     check_encoder_state_is_complete,
     check_encoder_is_trainable,
     check_encoder_is_invariant,

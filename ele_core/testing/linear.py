@@ -54,8 +54,9 @@ class LinearSurrogate(Surrogate):
         self.weights = state["weights"]
 
     def _at(self, point: Any) -> Tensor:
-        flat: list[Tensor] = [getattr(point, name).double().flatten(start_dim=1) for name in self.space.geometry]
-        return torch.cat(flat, dim=1) @ self.weights
+        flat = [getattr(point, name).double().flatten(start_dim=1) for name in self.space.geometry]
+        found: Tensor = torch.cat(flat, dim=1) @ self.weights
+        return found
 
 
 class BlindSurrogate(LinearSurrogate):

@@ -71,7 +71,7 @@ def check_render_gives_a_drawing(space: Space) -> None:
             require_svg(drawing.svg)
 
 
-@after(check_unpack_inverts_pack)
+@after(check_metrics_give_a_number_a_row, check_properties_give_a_number_a_row)
 def check_empty_batches_work(space: Space) -> None:
     """Every operation takes a batch of no structures and gives one."""
     batch = space.pack([])

@@ -58,6 +58,15 @@ def check_keys_tell_structures_apart(space: Space) -> None:
 
 
 @after(check_keys_tell_structures_apart)
+def check_unpack_inverts_pack(space: Space) -> None:
+    """`pack(unpack(batch))` holds the same structures as `batch`, one object a row."""
+    batch = example_batch(space)
+    objects = space.unpack(batch)
+    require(len(objects) == len(batch), f"{len(batch)} rows became {len(objects)} objects")
+    require_same_structures(space, space.pack(objects), batch, "pack(unpack(batch))")
+
+
+@after(check_unpack_inverts_pack)
 def check_keys_ignore_the_packing(space: Space) -> None:
     """`keys` are equal for all packings of a structure that `equivalents` gives, which are valid batches."""
     batch = example_batch(space)
@@ -66,15 +75,6 @@ def check_keys_ignore_the_packing(space: Space) -> None:
         same = same_rows(space.keys(others), space.keys(batch))
         require(same.all(), f"row {int((~same).int().argmax())} has another key in another packing")
         require_inside(space, others, "an equivalent packing")
-
-
-@after(check_keys_tell_structures_apart)
-def check_unpack_inverts_pack(space: Space) -> None:
-    """`pack(unpack(batch))` holds the same structures as `batch`, one object a row."""
-    batch = example_batch(space)
-    objects = space.unpack(batch)
-    require(len(objects) == len(batch), f"{len(batch)} rows became {len(objects)} objects")
-    require_same_structures(space, space.pack(objects), batch, "pack(unpack(batch))")
 
 
 @after(check_keys_tell_structures_apart)

@@ -8,7 +8,11 @@ import torch
 from torch import Tensor
 
 from ele_core.sets import ConvexSet
-from ele_core.testing.output_packing import check_keys_tell_structures_apart, check_pack_gives_labels
+from ele_core.testing.output_packing import (
+    check_keys_tell_structures_apart,
+    check_pack_gives_labels,
+    check_unpack_inverts_pack,
+)
 from ele_core.testing.results import after, require
 from ele_core.testing.samples import (
     Space,
@@ -47,7 +51,7 @@ def check_unrelax_inverts_relax(space: Space) -> None:
     require_same_structures(space, space.unrelax(space.relax(batch)), batch, "unrelax(relax(batch))")
 
 
-@after(check_unrelax_inverts_relax)
+@after(check_unrelax_inverts_relax, check_unpack_inverts_pack)
 def check_unrelax_gives_structures(space: Space) -> None:
     """`unrelax` of any point of the relaxed set is a valid batch, and relaxes into the set again."""
     batch = space.unrelax(points(space, 4 * POINTS, seeded()))
@@ -66,6 +70,27 @@ def check_project_is_feasible(space: Space) -> None:
 
 
 @after(check_project_is_feasible)
+def check_project_keeps_dtype_and_device(space: Space) -> None:
+    """`project` gives each field back in the dtype, on the device and in the shape in which it came."""
+    for dtype in DTYPES:
+        point = points_around(space, POINTS, 1.0, dtype)
+        projected = space.project(point)
+        for name, tensor in point.named_tensors():
+            found = getattr(projected, name)
+            require(found.dtype == tensor.dtype, f"field '{name}' came as {tensor.dtype} and went as {found.dtype}")
+            require(found.device == tensor.device, f"field '{name}' moved from {tensor.device} to {found.device}")
+            require(found.shape == tensor.shape, f"field '{name}' became {tuple(found.shape)}")
+
+
+def check_project_leaves_its_input_alone(space: Space) -> None:
+    """`project` does not write into the point that it is given."""
+    point = points_around(space, POINTS, 1.0, torch.float32)
+    before = point.map(torch.clone)
+    space.project(point)
+    require(same_tensors(before, point), "project changed its argument in place")
+
+
+@after(check_project_keeps_dtype_and_device, check_project_leaves_its_input_alone)
 def check_project_is_idempotent(space: Space) -> None:
     """`project` leaves a point of the relaxed set where it is."""
     for dtype in DTYPES:
@@ -95,27 +120,6 @@ def check_project_works_at_all_scales(space: Space) -> None:
             for name, convex in space.geometry.items():
                 require_contains(convex, getattr(projected, name), f"project at scale {scale:g}, field '{name}'")
             require_nearest(space, point, projected)
-
-
-@after(check_project_is_feasible)
-def check_project_keeps_dtype_and_device(space: Space) -> None:
-    """`project` gives each field back in the dtype, on the device and in the shape in which it came."""
-    for dtype in DTYPES:
-        point = points_around(space, POINTS, 1.0, dtype)
-        projected = space.project(point)
-        for name, tensor in point.named_tensors():
-            found = getattr(projected, name)
-            require(found.dtype == tensor.dtype, f"field '{name}' came as {tensor.dtype} and went as {found.dtype}")
-            require(found.device == tensor.device, f"field '{name}' moved from {tensor.device} to {found.device}")
-            require(found.shape == tensor.shape, f"field '{name}' became {tuple(found.shape)}")
-
-
-def check_project_leaves_its_input_alone(space: Space) -> None:
-    """`project` does not write into the point that it is given."""
-    point = points_around(space, POINTS, 1.0, torch.float32)
-    before = point.map(torch.clone)
-    space.project(point)
-    require(same_tensors(before, point), "project changed its argument in place")
 
 
 def require_contains(convex: ConvexSet, value: Tensor, what: str) -> None:

@@ -54,6 +54,16 @@ def check_regressor_gives_queries(regressor: Regressor) -> None:
 
 
 @after(check_regressor_gives_queries)
+def check_regressor_leaves_all_alone(regressor: Regressor) -> None:
+    """`predict` writes neither into its batch nor into what was learned, and draws nothing at random."""
+    before = {name: value.clone() for name, value in regressor.state().items()}
+    inputs = some_inputs(regressor)
+    require(unchanged(inputs, regressor.predict), "predict changed its batch in place")
+    require(not draws_globally(lambda: regressor.predict(inputs)), "predict draws from torch's global generator")
+    require(same_state(before, regressor.state()), "predict changes what was learned")
+
+
+@after(check_regressor_leaves_all_alone)
 def check_regressor_rows_are_independent(regressor: Regressor) -> None:
     """The query of an input does not depend on the others, nor on their order; one and no inputs work."""
     inputs = some_inputs(regressor)
@@ -66,16 +76,6 @@ def check_regressor_rows_are_independent(regressor: Regressor) -> None:
 
 
 @after(check_regressor_gives_queries)
-def check_regressor_leaves_all_alone(regressor: Regressor) -> None:
-    """`predict` writes neither into its batch nor into what was learned, and draws nothing at random."""
-    before = {name: value.clone() for name, value in regressor.state().items()}
-    inputs = some_inputs(regressor)
-    require(unchanged(inputs, regressor.predict), "predict changed its batch in place")
-    require(not draws_globally(lambda: regressor.predict(inputs)), "predict draws from torch's global generator")
-    require(same_state(before, regressor.state()), "predict changes what was learned")
-
-
-@after(check_regressor_gives_queries)
 def check_regressor_keeps_the_surrogate(regressor: Regressor) -> None:
     """`fit` does not change the surrogate, whose embeddings are what it learns to hit."""
     before = {name: value.clone() for name, value in regressor.surrogate.state().items()}
@@ -83,7 +83,7 @@ def check_regressor_keeps_the_surrogate(regressor: Regressor) -> None:
     require(same_state(before, regressor.surrogate.state()), "fit changes the surrogate")
 
 
-@after(check_regressor_gives_queries)
+@after(check_regressor_leaves_all_alone)
 def check_regressor_state_is_complete(regressor: Regressor) -> None:
     """A fresh regressor that `restore`s this one's `state` predicts the same."""
     fresh = fresh_regressor(regressor, seed=99)
@@ -93,7 +93,7 @@ def check_regressor_state_is_complete(regressor: Regressor) -> None:
     require(same, "a restored regressor predicts differently: something learned is not in its state")
 
 
-@after(check_regressor_state_is_complete)
+@after(check_regressor_state_is_complete, check_regressor_keeps_the_surrogate)
 def check_regressor_fit_is_seeded(regressor: Regressor) -> None:
     """`fit` from the same seed and data learns the same to the bit, and leaves torch's global generator as it was."""
     fresh, pairs = fresh_regressor(regressor), sample_pairs(regressor)
@@ -106,8 +106,8 @@ def check_regressor_fit_is_seeded(regressor: Regressor) -> None:
 
 REGRESSOR_CHECKS = (
     check_regressor_gives_queries,
-    check_regressor_rows_are_independent,
     check_regressor_leaves_all_alone,
+    check_regressor_rows_are_independent,
     check_regressor_keeps_the_surrogate,
     check_regressor_state_is_complete,
     check_regressor_fit_is_seeded,
