@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow check docs bench clean
+.PHONY: install demo test test-slow check docs notebooks bench clean
 
 install: $(STAMP)
 
@@ -31,6 +31,9 @@ check: install
 
 docs: install
 	$(BIN)/sphinx-build --fail-on-warning --keep-going docs docs/_build/html
+
+notebooks: install
+	$(BIN)/python docs/notebooks/build.py
 
 bench: install
 	$(BIN)/python benchmarks/projection.py

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         Task,
     )
     from ele_core.plugins import Record, hookimpl, register
-    from ele_core.predictor import Prediction, StructuredPredictor
+    from ele_core.predictions import Prediction, Predictions
+    from ele_core.predictor import StructuredPredictor
     from ele_core.sets import Birkhoff, Box, ConvexSet, Simplex, SymmetricSimplex
     from ele_core.tensors import Tensors
 
@@ -51,7 +52,8 @@ _HOME = {
         "Task",
     ],
     "ele_core.plugins": ["Record", "hookimpl", "register"],
-    "ele_core.predictor": ["Prediction", "StructuredPredictor"],
+    "ele_core.predictions": ["Prediction", "Predictions"],
+    "ele_core.predictor": ["StructuredPredictor"],
     "ele_core.sets": ["Birkhoff", "Box", "ConvexSet", "Simplex", "SymmetricSimplex"],
     "ele_core.tensors": ["Tensors"],
 }
@@ -74,6 +76,7 @@ __all__ = [
     "Metric",
     "OutputSpace",
     "Prediction",
+    "Predictions",
     "Record",
     "Regressor",
     "Simplex",

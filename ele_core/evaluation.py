@@ -12,6 +12,7 @@ from torch import Tensor
 from ele_core.blocks import in_blocks
 from ele_core.context import Context
 from ele_core.data import member
+from ele_core.display import table
 from ele_core.errors import DataError
 from ele_core.interfaces import Choice, Decoding
 from ele_core.model import BLOCK, Model
@@ -30,6 +31,10 @@ class Evaluation:
 
     def __str__(self) -> str:
         return "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{value:.4g}") for name, value in self.metrics.items()]
+        return table(("metric", "value"), rows, f"decoder {self.decoder.name}")
 
 
 def evaluate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,11 +19,12 @@ from ele_core.devices import pick_device
 from ele_core.distributed import joined
 from ele_core.errors import ConfigError, DataError
 from ele_core.evaluation import Evaluation, evaluate
-from ele_core.interfaces import Choice, Decoding, InputSpace, OutputSpace, Task
+from ele_core.interfaces import Choice, InputSpace, OutputSpace, Task
 from ele_core.loading import Prepared, inferred_space
 from ele_core.model import Model
 from ele_core.monitor import ConsoleMonitor, Monitor
 from ele_core.plugins import registry
+from ele_core.predictions import Predictions
 from ele_core.resuming import fit_in
 from ele_core.storage import load_model, save_model
 from ele_core.trainer import train
@@ -219,42 +220,6 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return Prepared(
             configuration.with_output(config, space.config), space, space_inputs, data, space_inputs.pack(all_inputs)
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class Prediction:
-    """What was found for one input: objects, best first, each with its energy."""
-
-    input: Any
-    objects: list[Any]
-    energies: list[float]
-
-    @property
-    def best(self) -> Any:
-        """The object of least energy."""
-        return self.objects[0]
-
-
-@dataclasses.dataclass(frozen=True)
-class Predictions(Sequence[Prediction]):
-    """The predictions for a sequence of inputs, with the decoding they came from."""
-
-    space: OutputSpace[Any, Any]
-    inputs: Sequence[Any]
-    decoding: Decoding
-
-    def __len__(self) -> int:
-        return len(self.decoding.energies)
-
-    def __iter__(self) -> Iterator[Prediction]:
-        objects = self.space.unpack(self.decoding.structures)
-        k = self.decoding.top_k
-        for row, (value, energies) in enumerate(zip(self.inputs, self.decoding.energies.tolist(), strict=True)):
-            finite = [energy for energy in energies if energy < float("inf")]
-            yield Prediction(value, objects[row * k : row * k + len(finite)], finite)
-
-    def __getitem__(self, index: Any) -> Any:
-        return list(self)[index]
 
 
 def check_pairs(inputs: Sequence[Any], outputs: Sequence[Any], where: str) -> None:

@@ -13,6 +13,7 @@ from ele_core.cli.debug import debug
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.init import init
 from ele_core.cli.launch import hold_on_to_parent
+from ele_core.cli.new_plugin import new_plugin
 from ele_core.cli.plugins import plugins
 from ele_core.cli.predict import predict
 from ele_core.cli.resume import resume
@@ -35,7 +36,7 @@ def cli() -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
 
 
-for command in (init, train, resume, evaluate, sweep, predict, plugins, check, debug):
+for command in (init, train, resume, evaluate, sweep, predict, plugins, new_plugin, check, debug):
     cli.add_command(command)
 
 

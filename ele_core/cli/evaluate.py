@@ -16,7 +16,7 @@ from ele_core.cli import options
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @options.decoder
 @click.option("--oracle", is_flag=True, help="Decode from the true embedding: what is lost then, decoding loses.")
-@click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True)
+@options.split
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
 @click.option("--record", "target", metavar="FILE", help="Write the result as JSON, with all it takes to get it again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON object.")

@@ -20,6 +20,13 @@ overrides = click.option(
     metavar="PATH=VALUE",
     help="Change one option, as in --set regressor.training.epochs=5. May be repeated.",
 )
+split = click.option(
+    "--split",
+    type=click.Choice(["test", "validation"]),
+    default="test",
+    show_default=True,
+    help="The held-out pairs to measure on; choose settings on `validation`, report on `test`.",
+)
 decoder = click.option("--decoder", metavar="NAME", help="Decode with this decoder instead of the configured one.")
 
 checkpoint_every = click.option(

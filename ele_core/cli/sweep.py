@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from ele_core.cli import options
+
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
@@ -25,7 +27,7 @@ import click
     metavar="LINE",
     help="Only this line: candidates, pgd-random, pgd-best or search. May be repeated. [default: all]",
 )
-@click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True)
+@options.split
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
 @click.option("-o", "--output-folder", "folder", metavar="FOLDER", help="Where to write [default: RUN/sweep].")
 def sweep(

@@ -16,6 +16,7 @@ from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.context import Context
 from ele_core.devices import pick_device
+from ele_core.display import table
 from ele_core.errors import ConfigError, DataError
 from ele_core.evaluation import evaluate
 from ele_core.files import locked, write_text
@@ -92,17 +93,24 @@ class Sweep:
 
     def __str__(self) -> str:
         """A table with a row for each measurement."""
-        heading = ["decoder", "candidates", *self.columns, "seconds"]
+        heading, rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
+        return "\n".join(
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in [heading, *rows]
+        )
+
+    def _repr_html_(self) -> str:
+        return table(*self._cells())
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """The heading, and a row for each measurement."""
         rows = [
             [record["line"], percent(record["share"])]
             + [f"{record['metrics'][name]:.4f}" for name in self.columns]
             + [f"{record['seconds']:.1f}"]
             for record in self.records
         ]
-        widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
-        return "\n".join(
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in [heading, *rows]
-        )
+        return ["decoder", "candidates", *self.columns, "seconds"], rows
 
 
 @dataclasses.dataclass(frozen=True)

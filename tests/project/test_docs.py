@@ -14,6 +14,7 @@ from pages import ROOT, ele_commands, run_python, wrong_with
 import ele_core
 from ele_core.cli import cli
 from ele_core.plugins import HOOKS, registry
+from ele_core.plugins.describe import describe_options
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if not {"_build", "results"} & set(page.relative_to(DOCS).parts))
@@ -67,6 +68,57 @@ def test_every_command_and_option_is_documented(built, documented):
             assert f"{anchor}.{option.opts[-1]}" in documented, f"`{' '.join(path)} {option.opts[-1]}`"
 
 
+def test_every_option_of_every_command_has_help():
+    bare = [
+        f"{' '.join(path)} {parameter.opts[-1]}"
+        for path, command in commands(cli, ("ele",))
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not (parameter.help or "").strip()
+    ]
+    assert not bare, f"no help text: {bare}"
+
+
+def test_every_command_is_shown_at_work_on_some_page():
+    shown = {words[0] for page in [*PAGES, ROOT / "README.md"] for _, words in ele_commands(page) if words}
+    missing = set(cli.commands) - shown
+    assert not missing, f"no console block of any page has `ele {sorted(missing)[0]}`"
+
+
+def test_the_api_page_names_everything_public():
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in ele_core.__all__ if not re.search(rf":: (ele_core\.)?{name}$", page, re.MULTILINE)]
+    assert not missing, f"docs/reference/api.md says nothing of {missing}"
+
+
+def test_every_option_of_every_component_says_what_it_is_for():
+    bare = [
+        f"{kind} {record.name}: {option.path}"
+        for plugin in registry().plugins()
+        for kind, records in plugin.records.items()
+        for record in records
+        if plugin.distribution == "ele"
+        for option in describe_options(registry().get(kind, record.name))
+        if not option.description.strip()
+    ]
+    assert not bare, f"no string below: {bare}"
+
+
+def test_every_component_has_a_summary_for_lists():
+    bare = [record.name for kind in HOOKS for record in registry().records(kind) if not record.summary.strip()]
+    assert not bare
+
+
+def test_each_hook_stands_for_a_kind_with_a_documented_base_class():
+    from ele_core import interfaces
+    from ele_core.plugins import hookspecs
+
+    declared = {name for name in vars(hookspecs) if name.startswith("ele_")}
+    assert declared == {hook.name for hook in HOOKS.values()}
+    assert set(HOOKS) == set(interfaces.KINDS)
+    for hook in HOOKS.values():
+        assert hook.base in ele_core.__all__
+
+
 def commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield path, command
     if isinstance(command, click.Group):
@@ -100,6 +152,23 @@ else:
     raise AssertionError("the page says that it refuses")
 """
     done = run_python(DOCS / "tutorial" / "first-output-space.md", tmp_path, then=claims)
+    assert done.returncode == 0, done.stderr
+
+
+CLAIMS = {
+    "own-encoder": "assert oracle.metrics['exact'] > 0.5",
+    "own-backbone": "assert result.metrics['regression_error'] < 1",
+    "own-decoder": """
+assert nearest.metrics["exact"] == 0 < short.metrics["exact"] < long.metrics["exact"]
+assert nearest.decoding.energies.mean() > short.decoding.energies.mean() > long.decoding.energies.mean()
+""",
+}
+"""What the pages on components say in words."""
+
+
+@pytest.mark.parametrize("page", CLAIMS)
+def test_a_component_of_ones_own_keeps_its_laws_and_trains(page, tmp_path):
+    done = run_python(DOCS / "how-to" / f"{page}.md", tmp_path, then=CLAIMS[page])
     assert done.returncode == 0, done.stderr
 
 

@@ -1,0 +1,119 @@
+# %% [markdown]
+# # Molecules in a notebook
+#
+# [From SMILES to molecules](smiles-to-molecule.md) trains on all of QM9, on the command line, for an hour. Here the
+# same is done in Python, on the small molecules of QM9, in about two minutes on one core: we train, look at what is
+# predicted, compare the decoders, and watch one of them at work. The model is small and so are its data: the numbers
+# below show how things are done, not how good ELE is. For that see [the results](../results/index.md).
+#
+# ## The data
+#
+# QM9 begins with its smallest molecules. We take those of its first 4,000 that have two atoms or more. A `Molecule`
+# is a graph of atoms and bonds; its canonical SMILES is the input, the graph itself is the output.
+
+# %%
+import random
+from itertools import islice
+
+from ele_graphs.datasets import qm9
+from ele_graphs.molecule import Molecule
+
+read = dict.fromkeys(Molecule.from_smiles(text) for text in islice(qm9().texts(), 4000))
+molecules = [molecule for molecule in read if len(molecule.atoms) > 1 and molecule.valid]
+random.Random(0).shuffle(molecules)
+smiles = [molecule.smiles for molecule in molecules]
+print(len(molecules), "molecules of at most", max(len(molecule.atoms) for molecule in molecules), "atoms")
+molecules[0]
+
+# %% [markdown]
+# ## Training
+#
+# `for_task` takes the settings of a task, for data of one's own. We replace two sections by smaller ones. The last
+# 300 molecules are kept for the test.
+
+# %%
+from ele_core import StructuredPredictor
+
+predictor = StructuredPredictor.for_task(
+    "smi2mol",
+    surrogate={
+        "name": "contrastive",
+        "dim": 64,
+        "encoder": {"name": "rgcn", "width": 48},
+        "training": {"epochs": 12, "batch_size": 256, "evaluations": 6},
+    },
+    regressor={
+        "name": "neural",
+        "backbone": {"name": "gru", "embedding": 48, "layers": 1, "width": 96},
+        "training": {"epochs": 25, "batch_size": 128, "learning_rate": 4e-3, "evaluations": 5},
+    },
+)
+predictor.fit(smiles[:-300], molecules[:-300], validation=300)
+print(f"{len(predictor.model_.candidates):,} training molecules, which are the candidates as well")
+
+# %% [markdown]
+# ## Predictions
+#
+# `predict` gives objects. `decode` also gives their energies, and shows itself with pictures. Search builds molecules
+# that are not in the training set; none of the test molecules is.
+
+# %%
+test_smiles, test_molecules = smiles[-300:], molecules[-300:]
+[str(molecule) for molecule in predictor.predict(test_smiles[:4])]
+
+# %%
+predictor.decode(test_smiles[:4], top_k=2)
+
+# %% [markdown]
+# A prediction beside its truth: what differs is highlighted.
+
+# %%
+space = predictor.model_.space
+guesses = predictor.predict(test_smiles)
+wrong = [i for i, guess in enumerate(guesses) if guess.smiles != test_smiles[i]]
+first = wrong[0]
+print(f"{len(wrong)} of {len(guesses)} are wrong; the first of them was predicted for {test_smiles[first]}")
+space.render(guesses[first], against=test_molecules[first])
+
+# %% [markdown]
+# ## Three decoders
+#
+# The same model decoded in three ways. `candidates` takes the best of the training molecules, which is never right
+# here. `pgd` descends along the gradient on soft molecules. `search` tries small edits.
+
+# %%
+predictor.evaluate(test_smiles, test_molecules, decoder="candidates")
+
+# %%
+predictor.evaluate(test_smiles, test_molecules, decoder="pgd")
+
+# %%
+predictor.evaluate(test_smiles, test_molecules, decoder="search")
+
+# %% [markdown]
+# With the embedding of the truth in place of the prediction of the network, what is still lost is lost by decoding:
+
+# %%
+predictor.evaluate(test_smiles, test_molecules, decoder="search", oracle=True)
+
+# %% [markdown]
+# ## A search, step by step
+#
+# With `trace`, the search records how it came to its answer: it starts from a training molecule, and each step is one
+# edit. What an edit changed is highlighted, and the energy falls.
+
+# %%
+found = predictor.decode(test_smiles[:60], decoder={"name": "search", "trace": True})
+paths = [found.trace(i) for i in range(60) if i not in wrong]
+longest = max(paths, key=lambda path: len(path.changes()))
+print(longest)
+
+# %%
+longest
+
+# %% [markdown]
+# ## What next
+#
+# - More molecules and a longer training: `ele train smi2mol`, as in [the tutorial](smiles-to-molecule.md).
+# - Structures of your own: [your first output space](first-output-space.md).
+# - Which decoder to take: [choose a decoder](../how-to/choose-a-decoder.md).

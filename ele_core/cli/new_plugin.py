@@ -1,0 +1,35 @@
+"""`ele new-plugin`: a package to edit into a plugin of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("new-plugin")
+@click.argument("name")
+@click.option("-o", "--folder", metavar="FOLDER", help="Where to write the package [default: ele-NAME].")
+def new_plugin(name: str, folder: str | None) -> None:
+    """Write a small package with an output space and a task, both called NAME, to edit into your own.
+
+    It installs, passes its tests and trains as it is. Its space is a row of coloured slots; the comments in
+    src/ele_NAME/space.py say what to change for structures of another kind.
+
+    \b
+    ele new-plugin colours
+    pip install -e ele-colours
+    ele check colours
+    ele train colours -o run
+    """
+    from ele_core.scaffold import write_plugin
+
+    target = Path(folder or f"ele-{name}")
+    files = write_plugin(name, target)
+    click.echo(f"Wrote {len(files)} files into {target}:")
+    for file in files:
+        click.echo(f"  {file}")
+    commands = (f"pip install -e {target}", f"ele check {name}", f"ele train {name} -o {name}-run", f"pytest {target}")
+    click.echo("Next:")
+    for command in commands:
+        click.echo(f"  {command}")

@@ -1,0 +1,48 @@
+"""How results look in a notebook: small HTML tables. Every text is escaped, every picture is an image of its own."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from ele_core.interfaces import Drawing
+
+CELL = "text-align:left;vertical-align:top"
+SHOWN = 20
+"""Rows of a table at most: a notebook is no place for thousands."""
+
+
+class Html(str):
+    """Text that is HTML already; any other is escaped."""
+
+    __slots__ = ()
+
+
+def table(header: Sequence[str], rows: Sequence[Iterable[str]], caption: str = "") -> str:
+    """A table of texts and `Html`; of many rows the first, and how many are left out."""
+    head = "".join(f'<th style="{CELL}">{escape(name)}</th>' for name in header)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:SHOWN])
+    above = f'<caption style="{CELL}">{escape(caption)}</caption>' if caption else ""
+    below = f"<p>… and {len(rows) - SHOWN:,} more.</p>" if len(rows) > SHOWN else ""
+    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def picture(drawing: Drawing, note: str = "") -> Html:
+    """A drawing with its text and a note below; as an image, in which no script of an SVG runs."""
+    words = "<br>".join(escape(line) for line in (drawing.text, note) if line)
+    if drawing.svg is None:
+        return Html(words)
+    source = base64.b64encode(drawing.svg.encode()).decode()
+    image = f'<img alt="{escape(drawing.text)}" src="data:image/svg+xml;base64,{source}">'
+    return Html(f"{image}<br>{words}")
+
+
+def beside(pictures: Iterable[Html]) -> Html:
+    """Pictures in a line."""
+    style = "display:inline-block;vertical-align:top;margin:0 1em 0.5em 0"
+    return Html("".join(f'<div style="{style}">{each}</div>' for each in pictures))
+
+
+def _cell(text: str) -> str:
+    return f'<td style="{CELL}">{text if isinstance(text, Html) else escape(text)}</td>'
