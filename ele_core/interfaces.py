@@ -24,7 +24,7 @@ from torch import Generator, Tensor, nn
 from ele_core.errors import InvalidInput, InvalidOutput
 from ele_core.hashing import hash_rows
 from ele_core.rows import fresh_moves
-from ele_core.sets import ConvexSet, best_switches
+from ele_core.sets import ConvexSet, all_switches
 from ele_core.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -194,21 +194,21 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         """
         return batch
 
+    def moves(self, batch: T, gradient: T | None = None) -> tuple[T, Tensor]:
+        """Structures one move away from each of `batch`, and the row (M,) each belongs to, rows in order.
+
+        By default the moves switch one block of one field to another vertex. With `gradient` (of a loss, at the relaxed
+        batch) those of a row come by their first-order change. Several moves may lead to one structure, or to none
+        that is new: `neighbours` sees to that.
+        """
+        return all_switches(self.geometry, batch, gradient)
+
     def neighbours(self, batch: T, gradient: T | None = None, limit: int | None = None) -> tuple[T, Tensor]:
-        """Structures one move away from each of `batch`, and the row each belongs to, rows in order.
+        """What `moves` lead to, each structure once in its row, none of them the row itself.
 
-        Those of a row differ from it and from each other. By default the moves switch one block of one field to
-        another vertex. With `gradient` (of a loss, at the relaxed batch) they are ranked by their first-order change,
-        and `limit` keeps the best few of each row.
+        `limit` keeps the first so many of each row.
         """
-        moved, owner = best_switches(self.geometry, batch, gradient, None)
-        return self.new_structures(batch, moved, owner, limit)
-
-    def new_structures(self, batch: T, moved: T, owner: Tensor, limit: int | None = None) -> tuple[T, Tensor]:
-        """Of structures made from rows of `batch`: the first of each that is not the row itself, up to `limit` a row.
-
-        What `neighbours` ends with where several moves lead to one structure; `owner` (M,) ascends.
-        """
+        moved, owner = self.moves(batch, gradient)
         rows = fresh_moves(self.keys(moved), owner, self.keys(batch), limit)
         return moved[rows], owner[rows]
 

@@ -17,7 +17,7 @@ from ele_core.tensors import Tensors
 from ele_graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.canonical import graph_keys
 from ele_graphs.graphs import Graphs, component_counts, permute, without_loose_edges
-from ele_graphs.moves import graph_neighbours
+from ele_graphs.moves import graph_moves
 
 Label = str | int
 Y = TypeVar("Y")
@@ -84,12 +84,9 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         """The same graphs with their nodes, virtual ones among them, in a random order."""
         return permute(batch, torch.rand(batch.nodes.shape, generator=generator).argsort(dim=1).to(batch.device))
 
-    def neighbours(
-        self, batch: Graphs, gradient: Graphs | None = None, limit: int | None = None
-    ) -> tuple[Graphs, Tensor]:
-        """Graphs one edit away, isomorphic ones once, and the row each belongs to: see `moves.graph_neighbours`."""
-        moved, owner = graph_neighbours(batch, self.alphabet, gradient, None)
-        return self.new_structures(batch, moved, owner, limit)
+    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
+        """Graphs one edit away, and the row each belongs to: see `moves.graph_moves`."""
+        return graph_moves(batch, self.alphabet, gradient)
 
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:

@@ -15,7 +15,6 @@ from ele_core.interfaces import Drawing, Metric
 from ele_graphs.graph_space import MAX_LABELS, MAX_NODES, GraphSpace
 from ele_graphs.graphs import Graphs, from_lists, to_lists
 from ele_graphs.molecule import Molecule
-from ele_graphs.moves import graph_neighbours
 from ele_graphs.space import read_json, write_json
 
 if TYPE_CHECKING:
@@ -132,15 +131,13 @@ class MoleculeSpace(GraphSpace[Molecule]):
         text = self.format(molecule) if molecule.valid else f"not a valid molecule: {self.format(molecule)}"
         return Drawing(text, molecule.to_svg(reference) if molecule.atoms else None)
 
-    def neighbours(
-        self, batch: Graphs, gradient: Graphs | None = None, limit: int | None = None
-    ) -> tuple[Graphs, Tensor]:
+    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
         """Molecules one edit away, those with an atom of too many bonds left out where `legal_moves` says so."""
+        moved, owner = super().moves(batch, gradient)
         if not self.config.legal_moves:
-            return super().neighbours(batch, gradient, limit)
-        moved, owner = graph_neighbours(batch, self.alphabet, gradient, None)
+            return moved, owner
         legal = self.within_valence(moved).nonzero().flatten()
-        return self.new_structures(batch, moved[legal], owner[legal], limit)
+        return moved[legal], owner[legal]
 
     def within_valence(self, batch: Graphs) -> Tensor:
         """(B,) true where no atom's bonds add up to more than the valence of its neutral element."""

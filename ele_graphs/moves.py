@@ -17,19 +17,17 @@ from ele_graphs.augmentations import Alphabet
 from ele_graphs.graphs import Graphs
 
 
-def graph_neighbours(
-    graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None, limit: int | None
-) -> tuple[Graphs, Tensor]:
+def graph_moves(graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None) -> tuple[Graphs, Tensor]:
     """Every graph one edit away from each of `graphs`, and the row (M,) int64 that each belongs to.
 
     Rows stay in order. With `gradient` (of a loss, at the relaxed batch) the edits of a row come by their first-order
-    change of the loss, smallest first; `limit` keeps that many of each row. Isomorphic results are not merged.
+    change of the loss, smallest first. Isomorphic results are not merged.
     """
     change = _Change.of(graphs, alphabet, gradient)
     families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift]
     gains = [family(graphs, change) for family in families]
     ranked = torch.cat([gain.flatten(1) for gain in gains], dim=1).sort(dim=1, stable=True)
-    row, rank = ranked.values[:, :limit].isfinite().nonzero(as_tuple=True)
+    row, rank = ranked.values.isfinite().nonzero(as_tuple=True)
     move = ranked.indices[row, rank]
     result = graphs[row]
     doing = (_do_relabel, _do_remove, _do_rebond, _do_grow, _do_insert, _do_swap, _do_shift)

@@ -88,12 +88,10 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         label = torch.randint(0, len(self.config.alphabet) + 1, shape, generator=generator)
         return close_gaps(Tokens(torch.where(edited, label.to(batch.tokens.dtype), batch.tokens)))
 
-    def neighbours(
-        self, batch: Tokens, gradient: Tokens | None = None, limit: int | None = None
-    ) -> tuple[Tokens, Tensor]:
-        """One position switched to another label, or to nothing; what closing gaps makes equal comes once."""
-        moved, owner = super().neighbours(batch, gradient)
-        return self.new_structures(batch, close_gaps(moved), owner, limit)
+    def moves(self, batch: Tokens, gradient: Tokens | None = None) -> tuple[Tokens, Tensor]:
+        """One position switched to another label, or to nothing; gaps are closed."""
+        moved, owner = super().moves(batch, gradient)
+        return close_gaps(moved), owner
 
     @property
     def metrics(self) -> Sequence[Metric[Tokens]]:

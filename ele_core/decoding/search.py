@@ -180,7 +180,7 @@ class Search:
 
     def _expand(self, beam: Pool) -> Pool:
         """The best neighbours of the beam that no input has seen before, scored."""
-        moved, row = self.problem.space.neighbours(beam.structures, self._gradient(beam), self.config.moves)
+        moved, row = self._moves(beam)
         owner = beam.owner[row]
         identity = self._identities(moved, owner)
         fresh = first_of_each(identity)
@@ -194,9 +194,16 @@ class Search:
         energy = self.problem.surrogate.energy(self.queries[owner], moved)
         return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent).best(self.width)
 
+    def _moves(self, beam: Pool) -> tuple[Any, Tensor]:
+        """What the beam can become, and from which of its rows; without a limit the repeated are told apart once."""
+        space, limit = self.problem.space, self.config.moves
+        if limit is None:
+            return space.moves(beam.structures)
+        return space.neighbours(beam.structures, self._gradient(beam), limit)
+
     def _gradient(self, beam: Pool) -> Any | None:
-        """The gradient of the energy at the structures of the beam, where moves are to be ranked by it."""
-        if self.config.moves is None or not self.problem.surrogate.differentiable:
+        """The gradient of the energy at the structures of the beam, where there is one."""
+        if not self.problem.surrogate.differentiable:
             return None
         point = self.problem.space.relax(beam.structures)
         leaves = {name: getattr(point, name).requires_grad_(True) for name in self.problem.space.geometry}

@@ -14,19 +14,15 @@ from ele_core.tensors import Tensors
 T = TypeVar("T", bound=Tensors)
 
 
-def best_switches(
-    geometry: Mapping[str, ConvexSet], batch: T, gradient: T | None, limit: int | None
-) -> tuple[T, Tensor]:
+def all_switches(geometry: Mapping[str, ConvexSet], batch: T, gradient: T | None) -> tuple[T, Tensor]:
     """Every structure one switch away from each of `batch`, and the row (M,) int64 that each belongs to.
 
     Rows stay in order. Within a row the moves come by their first-order change of the loss, smallest first, when its
-    `gradient` at the relaxed batch is given, else field by field; at most `limit` of them. Fields outside
-    `geometry` are carried along.
+    `gradient` at the relaxed batch is given, else field by field. Fields outside `geometry` are carried along.
     """
     gains = torch.cat([_field_gains(geometry[name], batch, gradient, name) for name in geometry], dim=1)
     ranked = gains.sort(dim=1, stable=True)
-    useful = ranked.values[:, :limit].isfinite()
-    row, rank = useful.nonzero(as_tuple=True)
+    row, rank = ranked.values.isfinite().nonzero(as_tuple=True)
     move = ranked.indices[row, rank]
     moved = batch[row]
     start = 0

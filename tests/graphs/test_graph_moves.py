@@ -7,7 +7,7 @@ from random_graphs import ALPHABET, assert_in_space, random_graphs
 
 from ele_graphs.ged import edit_distances
 from ele_graphs.graphs import Graphs, compact, from_lists, without_loose_edges
-from ele_graphs.moves import graph_neighbours
+from ele_graphs.moves import graph_moves
 from ele_graphs.space import PaddedGraphSpace
 
 SPACE = PaddedGraphSpace(PaddedGraphSpace.Config(node_labels=("a", "b", "c"), edge_labels=("x", "y"), max_nodes=5))
@@ -15,7 +15,7 @@ SPACE = PaddedGraphSpace(PaddedGraphSpace.Config(node_labels=("a", "b", "c"), ed
 
 def test_neighbours_are_in_the_space_and_differ_from_their_graph() -> None:
     graphs = random_graphs(20, 5)
-    found, owner = graph_neighbours(graphs, ALPHABET, None, None)
+    found, owner = graph_moves(graphs, ALPHABET, None)
     assert_in_space(found)
     assert (found.sizes >= 1).all()
     assert torch.equal(owner, owner.sort().values)

@@ -245,8 +245,8 @@ class AugmentsInPlace(Plain):
 
 @caught_by("check_neighbours_are_inside")
 class MovesIntoGaps(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        return OutputSpace.neighbours(self, batch, gradient, limit)
+    def moves(self, batch, gradient=None):
+        return OutputSpace.moves(self, batch, gradient)
 
 
 @caught_by("check_neighbours_are_inside")
