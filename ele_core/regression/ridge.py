@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -17,6 +18,9 @@ from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogat
 from ele_core.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
 from ele_core.sparse import SparseRows
 from ele_core.tensors import Tensors
+from ele_core.work import Snapshot
+
+STAGE = "regression"
 
 
 class SketchedRidgeRegressor(Regressor):
@@ -47,7 +51,7 @@ class SketchedRidgeRegressor(Regressor):
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Sketch the inputs, add up ZᵀZ and ZᵀΨ chunk by chunk, and solve for the best penalty."""
-        self.map.fit(self._features, train[0], context, "regression")
+        self.map.fit(self._features, train[0], context, STAGE)
         square, cross = self._moments(*train, context)
         values, vectors = torch.linalg.eigh(square)
         rotated = vectors.T @ cross
@@ -58,7 +62,7 @@ class SketchedRidgeRegressor(Regressor):
             solution = rotated / (values.clamp(min=0) + len(train[0]) * penalty).unsqueeze(1)
             error = (held_out @ solution - targets).square().sum(dim=1).mean().item()
             metrics = {"validation_error": error, "log10_penalty": math.log10(penalty)}
-            context.monitor.evaluation("regression", step, metrics, best=error < least)
+            context.monitor.evaluation(STAGE, step, metrics, best=error < least)
             if error < least:
                 least, self.weights = error, (vectors @ solution).float()
 
@@ -91,12 +95,15 @@ class SketchedRidgeRegressor(Regressor):
         return self.map(self._features(inputs))
 
     def _moments(self, inputs: Tensors, outputs: Any, context: Context) -> tuple[Tensor, Tensor]:
-        """ZᵀZ (m, m) and ZᵀΨ (m, dim), in double precision."""
-        square = torch.zeros(self.map.dim, self.map.dim, dtype=torch.float64, device=context.device)
-        cross = torch.zeros(self.map.dim, self.surrogate.dim, dtype=torch.float64, device=context.device)
-        starts = range(0, len(inputs), CHUNK)
-        for start in context.monitor.progress(starts, description="regression", total=len(starts)):
+        """ZᵀZ (m, m) and ZᵀΨ (m, dim), in double precision; the sums so far survive a stop."""
+        shape = self.map.dim, self.map.dim + self.surrogate.dim
+        sums, done = torch.zeros(shape, dtype=torch.float64, device=context.device), 0
+        if (saved := context.work.saved(STAGE)) is not None:
+            sums, done = saved.tensors["sums"].to(context.device), saved.values["done"]
+        starts = range(done, len(inputs), CHUNK)
+        for start in context.monitor.progress(starts, description=STAGE, total=len(starts)):
             mapped = self._map(inputs[start : start + CHUNK])
-            square += mapped.T @ mapped
-            cross += mapped.T @ self.surrogate.embed(outputs[start : start + CHUNK])
-        return square, cross
+            sums[:, : self.map.dim] += mapped.T @ mapped
+            sums[:, self.map.dim :] += mapped.T @ self.surrogate.embed(outputs[start : start + CHUNK])
+            context.work.step(STAGE, partial(Snapshot, {"sums": sums}, {"done": start + CHUNK}))
+        return sums[:, : self.map.dim], sums[:, self.map.dim :]

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from linear import LinearSurrogate, random_sequences, sequence_space
-from recording import Memory, Recorder
+from recording import Memory, Recorder, Stopped
 
 from ele_core import StructuredPredictor
 from ele_core.cli import cli
@@ -20,6 +20,7 @@ from ele_core.errors import ConfigError, ModelError
 from ele_core.inputs.features import gram_counts, input_features
 from ele_core.inputs.text import TextInput
 from ele_core.inputs.vector import VectorInput, Vectors
+from ele_core.regression import ridge
 from ele_core.regression.ridge import SketchedRidgeRegressor
 from ele_core.trainer import learn
 
@@ -122,6 +123,18 @@ def test_a_finished_regression_is_not_learned_again():
     learn(again, "regressor", fit, Context(work=Memory(work.kept)))
     assert len(fits) == 1
     assert torch.equal(again.predict(packed), made.predict(packed))
+
+
+def test_a_stopped_regression_goes_on_to_the_same_end(monkeypatch):
+    monkeypatch.setattr(ridge, "CHUNK", 10)
+    undisturbed, packed, _ = task()
+    work = Memory(stop_after=3)
+    with pytest.raises(Stopped):
+        task(Context(work=work))
+    resumed = Memory(work.kept)
+    again, *_ = task(Context(work=resumed))
+    assert resumed.steps == 2, "three of five chunks were done"
+    assert torch.equal(again.predict(packed), undisturbed.predict(packed))
 
 
 RIDGE = {"surrogate": {"name": "sketched-kernel"}, "regressor": {"name": "sketched-ridge"}}
