@@ -21,6 +21,16 @@ def ele_encoders() -> Iterator[Record]:
 
 
 @hookimpl
+def ele_surrogates() -> Iterator[Record]:
+    """Graph kernels."""
+    yield Record(
+        "wl-kernel",
+        "ele_graphs.wl_kernel:WLKernelSurrogate",
+        "Weisfeiler-Lehman kernels, sketched: DSOKR's loss.",
+    )
+
+
+@hookimpl
 def ele_input_spaces() -> Iterator[Record]:
     """Molecules written as text."""
     yield Record("smiles", "ele_graphs.smiles:SmilesInput", "SMILES as characters, written anew in training if asked.")
