@@ -23,7 +23,7 @@ Flag = NDArray[np.int8]
 
 NEAR = 1e-12  # two reduced costs that differ by less are equal
 STEPS = 100  # most steps of one descent; a few are usual
-FLAT = 1e-8  # a descent ends where no vertex promises more
+FLAT = 1e-9  # a descent ends where a step gains no more
 ROUNDS = 3  # how far a start looks around each node
 
 
@@ -117,9 +117,9 @@ def descend(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan: 
                 direction = vertex[i, j] - plan[i, j]
                 slope += linear[i, j] * direction
                 curvature -= 2 * tradeoff * (there[i, j] - here[i, j]) * direction
-        if slope > -FLAT:
+        step = 1.0 if curvature <= 0 else min(1.0, max(0.0, -slope) / (2 * curvature))
+        if step * (slope + step * curvature) > -FLAT:
             break
-        step = 1.0 if curvature <= 0 else min(1.0, -slope / (2 * curvature))
         for i in range(n):
             for j in range(m):
                 plan[i, j] += step * (vertex[i, j] - plan[i, j])
