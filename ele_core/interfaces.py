@@ -263,6 +263,8 @@ class Surrogate(Learner):
 
     differentiable: ClassVar[bool] = False
     """Whether `energy_at` exists: what gradient decoding needs."""
+    spherical: ClassVar[bool] = True
+    """Whether embeddings have norm 1: a regressor then puts its queries on the sphere as well."""
 
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:
         super().__init__(config)

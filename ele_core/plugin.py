@@ -15,11 +15,16 @@ def ele_encoders() -> Iterator[Record]:
 
 @hookimpl
 def ele_surrogates() -> Iterator[Record]:
-    """The loss embedding of the paper."""
+    """The loss embedding of the paper, and kernels."""
     yield Record(
         "contrastive",
         "ele_core.surrogates.contrastive:ContrastiveSurrogate",
         "An embedding on the sphere, learned from outputs alone by contrastive learning.",
+    )
+    yield Record(
+        "sketched-kernel",
+        "ele_core.surrogates.kernel:SketchedKernelSurrogate",
+        "A kernel on flattened outputs, sketched: DSOKR's loss, for any space.",
     )
 
 
@@ -40,9 +45,14 @@ def ele_backbones() -> Iterator[Record]:
 
 @hookimpl
 def ele_regressors() -> Iterator[Record]:
-    """The regression of the paper."""
+    """The regression of the paper, and kernel ridge regression."""
     yield Record(
-        "neural", "ele_core.regression.neural:NeuralRegressor", "A backbone trained by squared error on the sphere."
+        "neural", "ele_core.regression.neural:NeuralRegressor", "A backbone trained by squared error on embeddings."
+    )
+    yield Record(
+        "sketched-ridge",
+        "ele_core.regression.ridge:SketchedRidgeRegressor",
+        "Ridge regression from a sketched input kernel, in closed form: SISOKR's.",
     )
 
 

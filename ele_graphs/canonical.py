@@ -28,25 +28,30 @@ def graph_keys(graphs: Graphs | CompactGraphs) -> Tensor:
     return torch.cat(parts) if parts else torch.zeros(0, 2, dtype=torch.int64, device=graphs.device)
 
 
+def refined(colours: Tensor, weights: Tensor) -> Tensor:
+    """One step of Weisfeiler and Lehman: c_i ← mix(c_i + Σ_j w_ij c_j); colours (B, m), weights (B, m, m), int64."""
+    return mix(colours + (weights * colours[:, None, :]).sum(dim=2))
+
+
+def edge_weights(edges: Tensor) -> Tensor:
+    """A fixed random odd number for each edge label."""
+    table = mix(torch.arange(1000, 1128, device=edges.device)) | 1
+    return table[edges.long()]
+
+
 def _keys(graphs: Graphs) -> Tensor:
     real = graphs.real
     pairs = real[:, :, None] & real[:, None, :]
     # Zero colours and weights make virtual nodes drop out of every sum below, so that padding changes nothing.
     colours = mix(graphs.nodes.long()) * real
-    weights = _edge_weights(graphs.edges) * (pairs & (graphs.edges != 0))
+    weights = edge_weights(graphs.edges) * (pairs & (graphs.edges != 0))
     for _ in range(REFINEMENTS):
-        colours = mix(colours + (weights * colours[:, None, :]).sum(dim=2)) * real
+        colours = refined(colours, weights) * real
     walks = _walks(weights * (mix(colours[:, :, None] + colours[:, None, :]) | 1), graphs.sizes)
     closed = mix(walks.diagonal(dim1=1, dim2=2)) + mix((walks * walks.transpose(1, 2)).sum(dim=2) + 1)
     between = (mix(walks + colours[:, None, :]) * pairs).sum(dim=2)
     colours = mix(colours + closed + between)
     return torch.stack([mix((mix(colours + salt) * real).sum(dim=1) + salt) for salt in (1, 2)], dim=1)
-
-
-def _edge_weights(edges: Tensor) -> Tensor:
-    """A fixed random odd number for each edge label."""
-    table = mix(torch.arange(1000, 1128, device=edges.device)) | 1
-    return table[edges.long()]
 
 
 def _walks(matrix: Tensor, sizes: Tensor) -> Tensor:

@@ -22,7 +22,12 @@ def ele_encoders() -> Iterator[Record]:
 
 @hookimpl
 def ele_surrogates() -> Iterator[Record]:
-    """A distance between graphs that is given, not learned."""
+    """Graph kernels, and a distance between graphs."""
+    yield Record(
+        "wl-kernel",
+        "ele_graphs.wl_kernel:WLKernelSurrogate",
+        "Weisfeiler-Lehman kernels, sketched: DSOKR's loss.",
+    )
     yield Record(
         "fgw",
         "ele_graphs.fgw.surrogate:FusedSurrogate",

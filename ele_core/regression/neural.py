@@ -1,4 +1,4 @@
-"""The paper's regressor: a backbone onto the sphere, trained on the squared distance to frozen embeddings."""
+"""The paper's regressor: a backbone into the embedding, trained on the squared distance to frozen embeddings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ CHUNK = 1024
 
 
 class NeuralRegressor(Regressor):
-    """h(x) = backbone(x) / ‖·‖, minimising ‖h(x) − ψ(y)‖² = 2 − 2⟨h(x), ψ(y)⟩ over the training pairs."""
+    """h(x) = backbone(x) / ‖·‖, minimising ‖h(x) − ψ(y)‖² = 2 − 2⟨h(x), ψ(y)⟩ over the training pairs.
+
+    Where the surrogate is not `spherical`, h(x) = backbone(x).
+    """
 
     class Config(ComponentConfig):
         """Options of the regression stage."""
@@ -50,7 +53,7 @@ class NeuralRegressor(Regressor):
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             views = self.inputs.augment(inputs[rows], generator)
             target = targets[rows.to(targets.device)]
-            return (self._sphere(views.to(context.device)) - target).square().sum(dim=1)
+            return (self._query(views.to(context.device)) - target).square().sum(dim=1)
 
         def evaluate() -> dict[str, float]:
             predicted = context.processes.spread(self.predict, validation[0])
@@ -69,14 +72,14 @@ class NeuralRegressor(Regressor):
         )
 
     def predict(self, inputs: Tensors) -> Tensor:
-        """Packed inputs → (B, dim) on the unit sphere; like lengths go together, the order is kept."""
+        """Packed inputs → (B, dim), on the sphere if embeddings are; like lengths go together, the order is kept."""
         device = next(self.backbone.parameters()).device
         if len(inputs) == 0:
             return torch.zeros(0, self.surrogate.dim, device=device)
         sizes = self.inputs.sizes(inputs)
         order = torch.arange(len(inputs)) if sizes is None else sizes.argsort(stable=True)
         with torch.no_grad():
-            sorted_queries = [self._sphere(inputs[rows].to(device)) for rows in order.split(CHUNK)]
+            sorted_queries = [self._query(inputs[rows].to(device)) for rows in order.split(CHUNK)]
         return torch.cat(sorted_queries)[order.argsort().to(device)]
 
     def state(self) -> dict[str, Tensor]:
@@ -92,5 +95,6 @@ class NeuralRegressor(Regressor):
         self.backbone.to(device)
         return self
 
-    def _sphere(self, batch: Tensors) -> Tensor:
-        return functional.normalize(self.backbone(batch), dim=1)
+    def _query(self, batch: Tensors) -> Tensor:
+        query: Tensor = self.backbone(batch)
+        return functional.normalize(query, dim=1) if self.surrogate.spherical else query

@@ -1,0 +1,131 @@
+"""Features of many objects, a few keys and values each whatever the number of possible keys; their inner products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+NOTHING = torch.iinfo(torch.int64).max
+"""Stands for a key that is not there; no hash of ours is looked for under it."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """B rows φ(x), each a sum of `values` at `keys`; a key occurs once in a row.
+
+    keys: (E,) int64, hashes or column numbers. values: (E,) floats. offsets: (B+1,) int64, where each row begins.
+    """
+
+    keys: Tensor
+    values: Tensor
+    offsets: Tensor
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def counted(cls, keys: Tensor, present: Tensor) -> SparseRows:
+        """How often each key occurs in each row of `keys` (B, L), where `present` (B, L) is true."""
+        ordered = keys.masked_fill(~present, NOTHING).sort(dim=1).values
+        there = ordered != NOTHING
+        first = there.clone()
+        first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+        counts = torch.bincount(first[there].cumsum(0) - 1) if there.any() else ordered.new_zeros(0)
+        return cls(ordered[first], counts.float(), _offsets(first.sum(dim=1)))
+
+    @classmethod
+    def dense(cls, values: Tensor) -> SparseRows:
+        """The entries of a matrix (B, D) that are not zero, under their column numbers."""
+        there = values != 0
+        return cls(there.nonzero()[:, 1], values[there].float(), _offsets(there.sum(dim=1)))
+
+    @classmethod
+    def cat(cls, parts: Iterable[SparseRows]) -> SparseRows:
+        """The rows of all parts, one part after the other."""
+        listed = list(parts)
+        sizes = torch.cat([part.offsets.diff() for part in listed])
+        return cls(torch.cat([p.keys for p in listed]), torch.cat([p.values for p in listed]), _offsets(sizes))
+
+    @property
+    def rows(self) -> Tensor:
+        """(E,) int64: the row of each entry."""
+        return torch.arange(len(self), device=self.keys.device).repeat_interleave(self.offsets.diff())
+
+    @property
+    def squares(self) -> Tensor:
+        """(B,) ‖φ(x)‖²."""
+        return self.values.new_zeros(len(self)).index_add_(0, self.rows, self.values.square())
+
+    def normalised(self) -> SparseRows:
+        """φ(x) / ‖φ(x)‖; a row of nothing stays one."""
+        scale = self.squares.clamp(min=torch.finfo(torch.float32).tiny).rsqrt()
+        return SparseRows(self.keys, self.values * scale[self.rows], self.offsets)
+
+    def within(self, vocabulary: Tensor) -> SparseRows:
+        """The entries whose key is in the ascending `vocabulary` (D,), under its place there; others are dropped."""
+        if not len(vocabulary):
+            return SparseRows(self.keys[:0], self.values[:0], torch.zeros_like(self.offsets))
+        place = torch.searchsorted(vocabulary, self.keys).clamp(max=len(vocabulary) - 1)
+        known = vocabulary[place] == self.keys
+        sizes = torch.bincount(self.rows[known], minlength=len(self))
+        return SparseRows(place[known], self.values[known], _offsets(sizes))
+
+    def times(self, matrix: Tensor) -> Tensor:
+        """Φ M for column numbers as keys: (B, D), (D, k) → (B, k)."""
+        if not len(self.keys):
+            return matrix.new_zeros(len(self), matrix.shape[1])
+        return functional.embedding_bag(
+            self.keys,
+            matrix,
+            self.offsets,
+            mode="sum",
+            per_sample_weights=self.values.to(matrix.dtype),
+            include_last_offset=True,
+        )
+
+    def transposed(self, columns: int) -> Tensor:
+        """Φᵀ as a dense matrix (D, B), where D is `columns`."""
+        matrix = self.values.new_zeros(columns, len(self))
+        matrix[self.keys, self.rows] = self.values
+        return matrix
+
+    def double(self) -> SparseRows:
+        """The same rows in double precision."""
+        return SparseRows(self.keys, self.values.double(), self.offsets)
+
+    def to(self, device: torch.device) -> SparseRows:
+        """The same rows on another device."""
+        return SparseRows(self.keys.to(device), self.values.to(device), self.offsets.to(device))
+
+
+class Products:
+    """Inner products with a fixed set of a rows: calling it gives ⟨φ(x_i), φ(anchor_j)⟩ as (B, a).
+
+    Keys that several anchors have are columns of a dense matrix. Most keys of rich features belong to one anchor alone;
+    these are looked up, so that the matrix stays small.
+    """
+
+    def __init__(self, anchors: SparseRows) -> None:
+        vocabulary, columns, counts = anchors.keys.unique(return_inverse=True, return_counts=True)
+        self.shared = vocabulary[counts > 1]
+        self.matrix = anchors.within(self.shared).transposed(len(self.shared))
+        alone = (counts == 1)[columns]
+        self.lone, order = anchors.keys[alone].sort()
+        self.owners = anchors.rows[alone][order]
+        self.values = anchors.values[alone][order]
+
+    def __call__(self, rows: SparseRows) -> Tensor:
+        """Rows of features → (B, a)."""
+        products = rows.within(self.shared).times(self.matrix)
+        found = rows.within(self.lone)
+        places = found.rows, self.owners[found.keys]
+        return products.index_put_(places, found.values * self.values[found.keys], accumulate=True)
+
+
+def _offsets(sizes: Tensor) -> Tensor:
+    """Where rows of these sizes begin, and where the last one ends."""
+    return functional.pad(sizes.cumsum(0), (1, 0))
