@@ -18,6 +18,8 @@ CERTAIN = 2.0
 class Dictionary(nn.Module):
     """M template graphs: features are rows of a softmax, edges are symmetric sigmoids, nothing on the diagonal."""
 
+    sizes: Tensor
+
     def __init__(self, templates: int, nodes: int, labels: int) -> None:
         super().__init__()
         self.features = nn.Parameter(torch.zeros(templates, nodes, labels))
@@ -64,7 +66,7 @@ class BarycenterNetwork(nn.Module):
         return scores[:, :templates].softmax(dim=1), scores[:, templates:]
 
     def mix(self, weights: Tensor, sizes: Tensor) -> SoftGraphs:
-        """The barycenters of the templates of these weights (B, M) and sizes (B,), begun at the heaviest, cut to size."""
+        """The barycenters of these weights (B, M) and sizes (B,), begun at the heaviest template, cut to size."""
         templates = self.dictionary()
         heaviest = templates.map(Tensor.detach)[weights.argmax(dim=1)]
         start = heaviest.replace(sizes=torch.minimum(sizes, heaviest.sizes))

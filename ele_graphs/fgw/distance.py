@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from ele_graphs.fgw.soft_graphs import SoftGraphs
 from ele_graphs.threads import Flag, in_threads
+
+if TYPE_CHECKING:
+    from ele_graphs.fgw.kernels import Floats, Ints
 
 Solver = Literal["compiled", "pot"]
 Pairs: TypeAlias = Tensor
@@ -37,7 +39,7 @@ def fused_distances(
     plans: Tensor | None = None,
     solver: Solver = "compiled",
 ) -> Transport:
-    """min over plans T of (1 − α) Σ ‖F_i − G_j‖² T_ij + α Σ (A_ik − B_jl)² T_ij T_kl, nodes of equal mass.
+    """The minimum over plans T of (1 − α) Σ ‖F_i − G_j‖² T_ij + α Σ (A_ik − B_jl)² T_ij T_kl, equal masses.
 
     pairs: all rows of both, one with one, by default. tradeoff: α, the share of the structure. The problem is
     not convex: the best of so many `starts` counts, or what one descent from `plans` (P, m, m) finds, where given.
@@ -79,17 +81,19 @@ def _solve_compiled(
         plans.copy_(warm)
         starts = 0
     values = torch.zeros(len(pairs), dtype=torch.float64)
-    graphs = [array for soft in (first, second) for array in _arrays(soft)]
+    a, b = _arrays(first), _arrays(second)
     rows = pairs.cpu().contiguous()
 
     def solve(some: slice, stop: Flag) -> None:
-        solve_pairs(*graphs, rows[some].numpy(), tradeoff, starts, stop, plans[some].numpy(), values[some].numpy())
+        found = plans[some].numpy(), values[some].numpy()
+        solve_pairs(*a, *b, rows[some].numpy(), tradeoff, starts, stop, *found)
 
     in_threads(solve, len(pairs), PAIRS_PER_CHUNK)
     return Transport(values.to(first.device), plans.to(first.device))
 
 
-def _arrays(soft: SoftGraphs) -> list[object]:
+def _arrays(soft: SoftGraphs) -> tuple[Floats, Floats, Ints]:
     """The fields as the kernels read them: always the same types and layout, so that they are compiled once."""
-    convert: Callable[[Tensor], Tensor] = lambda field: field.detach().to("cpu", torch.float64).contiguous()
-    return [convert(soft.features).numpy(), convert(soft.structure).numpy(), soft.sizes.cpu().contiguous().numpy()]
+    fields = (field.detach().to("cpu", torch.float64).contiguous() for field in (soft.features, soft.structure))
+    features, structure = (field.numpy() for field in fields)
+    return features, structure, soft.sizes.cpu().contiguous().numpy()

@@ -6,8 +6,8 @@ For graphs with node features F, G, structures A, B (symmetric) and n and m node
 
 over the plans T ≥ 0 whose rows sum to 1/n and columns to 1/m. A plan moves towards the vertex V that is least along the
 gradient, found by successive shortest paths, and as far as is best: f is quadratic on the segment. As the marginals are
-fixed, of the gradient only (1 − α) M − 4α A T B matters, M being the matrix of squared feature distances. f is not convex:
-where it ends depends on where it starts. (Vayer et al. 2019, "Optimal transport for structured data".)
+fixed, of the gradient only (1 − α) M − 4α A T B matters, M being the matrix of squared feature distances. f is not
+convex: where it ends depends on where it starts. (Vayer et al. 2019, "Optimal transport for structured data".)
 
 The functions share this file because numba's cache only watches the file of the function called.
 """
@@ -78,7 +78,7 @@ def solve_pairs(
 def begin(
     start: int, features_a: Floats, first: Floats, features_b: Floats, second: Floats, plan: Floats, scratch: Floats
 ) -> None:
-    """Fill `plan` (n, m) with a start: nodes with alike surroundings; all with all; then alike once more, one node marked.
+    """Fill `plan` (n, m) with a start: nodes with alike surroundings; all with all; then alike again, one node marked.
 
     A mark tells apart nodes that look the same, as those of a ring do: the first node of a, and each of b in turn.
     """
@@ -129,7 +129,7 @@ def descend(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan: 
 
 @compiled
 def objective(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan: Floats, moved: Floats) -> float:
-    """f(plan), where `moved` is A · plan · B."""
+    """The value f(plan), where `moved` is A · plan · B."""
     n, m = cost.shape
     linear, structure = 0.0, 0.0
     for i in range(n):
@@ -147,7 +147,7 @@ def objective(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan
 
 @compiled
 def product(first: Floats, plan: Floats, second: Floats, out: Floats) -> None:
-    """out (n, m) = A · plan · B; rows of A and entries of a vertex are mostly zero, and skipped."""
+    """Set out (n, m) to A · plan · B; rows of A and entries of a vertex are mostly zero, and skipped."""
     n, m = plan.shape
     half = np.zeros((n, m))
     for i in range(n):
@@ -168,7 +168,7 @@ def product(first: Floats, plan: Floats, second: Floats, out: Floats) -> None:
 
 @compiled
 def squared_distances(first: Floats, second: Floats, out: Floats) -> None:
-    """out (n, m): ‖F_i − G_j‖²."""
+    """Set out (n, m) to ‖F_i − G_j‖²."""
     for i in range(len(first)):
         for j in range(len(second)):
             total = 0.0
@@ -179,7 +179,7 @@ def squared_distances(first: Floats, second: Floats, out: Floats) -> None:
 
 @compiled
 def gathered(structure: Floats, features: Floats) -> Floats:
-    """structure · features."""
+    """The product: structure · features."""
     result = np.zeros(features.shape)
     for i in range(len(structure)):
         for k in range(len(structure)):
@@ -193,8 +193,8 @@ def gathered(structure: Floats, features: Floats) -> Floats:
 def transport(cost: Floats, plan: Floats) -> None:
     """Fill `plan` (n, m) with a vertex of least Σ cost · plan among those of marginals 1/n and 1/m.
 
-    Masses are counted in whole units, m a row and n a column, over their greatest common divisor. Row after row sends its
-    units along shortest paths of reduced cost; with n = m this is the assignment problem.
+    Masses are counted in whole units, m a row and n a column, over their greatest common divisor. Row after row sends
+    its units along shortest paths of reduced cost; with n = m this is the assignment problem.
     """
     n, m = cost.shape
     divisor, rest = n, m

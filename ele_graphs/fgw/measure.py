@@ -13,7 +13,7 @@ from ele_graphs.fgw.soft_graphs import SoftGraphs
 
 @dataclass(frozen=True)
 class Layout:
-    """Graphs of at most m nodes and T labels as rows: weight, number of nodes, features, upper triangle of the structure.
+    """Graphs of at most m nodes and T labels as rows: weight, number of nodes, features, half of the structure.
 
     A structure y is one graph of weight 1, which is its embedding. A query is k of them, one after the other.
     """
@@ -35,7 +35,9 @@ class Layout:
             graphs.features.flatten(start_dim=1),
             graphs.structure[:, upper[0], upper[1]],
         ]
-        return torch.cat([part.to(weights.dtype) for part in parts], dim=1).reshape(len(weights), -1)
+        return torch.cat([part.to(weights.dtype) for part in parts], dim=1).reshape(
+            len(weights), weights.shape[1] * self.width
+        )
 
     def unpack(self, rows: Tensor) -> tuple[Tensor, SoftGraphs]:
         """The inverse of `pack`: weights (B, k), and B k graphs."""

@@ -15,12 +15,12 @@ from ele_graphs.fgw.soft_graphs import SoftGraphs
 def pot() -> ModuleType:
     """POT, imported when first used."""
     try:
-        import ot
+        import ot  # type: ignore[import-untyped]  # POT has no types
     except ImportError as missing:
         what = "solver 'pot' needs POT, which is not installed."
         fix = "Install it with: pip install 'ele[baselines]', or take the solver 'compiled'."
         raise ConfigError(what, where="surrogate.solver", fix=fix) from missing
-    return ot  # type: ignore[no-any-return]  # POT has no types
+    return ot  # type: ignore[no-any-return]
 
 
 def solve_with_pot(

@@ -28,6 +28,8 @@ class FusedSurrogate(Surrogate):
     itself, with weight 1.
     """
 
+    spherical = False
+
     class Config(ComponentConfig):
         """The distance and how it is computed."""
 

@@ -23,9 +23,7 @@ needs_pot = pytest.mark.skipif(importlib.util.find_spec("ot") is None, reason="P
 
 
 def surrogate(**options: object) -> FusedSurrogate:
-    space = PaddedGraphSpace(
-        PaddedGraphSpace.Config(node_labels=("a", "b", "c"), edge_labels=("x", "y"), max_nodes=6)
-    )
+    space = PaddedGraphSpace(PaddedGraphSpace.Config(node_labels=("a", "b", "c"), edge_labels=("x", "y"), max_nodes=6))
     return FusedSurrogate(FusedSurrogate.Config(**options), space)
 
 
