@@ -39,7 +39,7 @@ class FusedSurrogate(Surrogate):
         starts: int = Field(2, ge=1)
         """Descents for each distance, of which the best counts: the problem is not convex."""
         solver: Solver = "compiled"
-        """`compiled`: our own. `pot`: POT's (extra `baselines`), hundreds of times slower, to check by."""
+        """`compiled`: our own. `pot`: POT's (extra `baselines`), pair by pair in Python and far slower, to check by."""
 
     config: Config
 
