@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flag = NDArray[np.int8]
 
-NEAR = 1e-12  # two reduced costs that differ by less are equal
+NEAR = 1e-12  # a value is lower only by more than this
 STEPS = 100  # most steps of one descent; a few are usual
 FLAT = 1e-9  # a descent ends where a step gains no more
 ROUNDS = 3  # how far a start looks around each node
@@ -47,63 +47,80 @@ def solve_pairs(
     features (N, m, T), structures (N, m, m), sizes (N,): the nodes of a graph come first. starts: how many descents, of
     which the best end counts; 0: one, from the plans given. stop: (1,), set to 1 to leave early.
     """
-    most = max(features_a.shape[1], features_b.shape[1])
-    vertices, trials, distances = np.zeros((most, most)), np.zeros((most, most)), np.zeros((most, most))
+    labels = features_a.shape[2]
     for pair in range(len(rows)):
         if stop[0]:
             return
-        a, b = rows[pair]
+        a, b = rows[pair, 0], rows[pair, 1]
         n, m = sizes_a[a], sizes_b[b]
         if n == 0 or m == 0:
-            plans[pair] = 0
-            values[pair] = 0.0 if n == m else 2 * (1 - tradeoff) + tradeoff
+            values[pair] = 0.0 if n == m else 2 - tradeoff
+            fill(plans, pair, np.zeros((0, 0)))
             continue
-        first, second = structures_a[a, :n, :n], structures_b[b, :m, :m]
-        cost, vertex, trial, plan = distances[:n, :m], vertices[:n, :m], trials[:n, :m], plans[pair, :n, :m]
-        squared_distances(features_a[a, :n], features_b[b, :m], cost)
-        trial[:] = plan
+        nodes_a, nodes_b = corner(features_a, a, n, labels), corner(features_b, b, m, labels)
+        first, second = corner(structures_a, a, n, n), corner(structures_b, b, m, m)
+        cost, plan = np.empty((n, m)), corner(plans, pair, n, m)
+        squared_distances(nodes_a, nodes_b, cost)
         values[pair] = np.inf
         for start in range(max(starts, 1)):
             if starts > 0:
-                begin(start, features_a[a, :n], first, features_b[b, :m], second, trial, vertex)
-            value = descend(cost, first, second, tradeoff, trial, vertex)
+                plan = begin(start, nodes_a, first, nodes_b, second)
+            value = descend(cost, first, second, tradeoff, plan)
             if value < values[pair] - NEAR:
                 values[pair] = value
-                plan[:] = trial
+                fill(plans, pair, plan)
             if values[pair] <= NEAR:
                 break
 
 
 @compiled
-def begin(
-    start: int, features_a: Floats, first: Floats, features_b: Floats, second: Floats, plan: Floats, scratch: Floats
-) -> None:
-    """Fill `plan` (n, m) with a start: nodes with alike surroundings; all with all; then alike again, one node marked.
+def corner(source: Floats, index: int, n: int, m: int) -> Floats:
+    """A copy of source[index, :n, :m], in the one layout that all functions are compiled for."""
+    copy = np.empty((n, m))
+    for i in range(n):
+        for j in range(m):
+            copy[i, j] = source[index, i, j]
+    return copy
+
+
+@compiled
+def fill(target: Floats, index: int, values: Floats) -> None:
+    """Write `values` into the corner of target[index], and zeros elsewhere."""
+    n, m = values.shape
+    for i in range(target.shape[1]):
+        for j in range(target.shape[2]):
+            target[index, i, j] = values[i, j] if i < n and j < m else 0.0
+
+
+@compiled
+def begin(start: int, features_a: Floats, first: Floats, features_b: Floats, second: Floats) -> Floats:
+    """A plan (n, m) to start at: nodes with alike surroundings; all with all; then alike again, one node marked.
 
     A mark tells apart nodes that look the same, as those of a ring do: the first node of a, and each of b in turn.
     """
-    n, m = plan.shape
+    n, m, labels = len(features_a), len(features_b), features_a.shape[1]
+    plan, unlike = np.full((n, m), 1.0 / (n * m)), np.zeros((n, m))
     if start == 1:
-        plan[:] = 1.0 / (n * m)
-        return
-    labels = features_a.shape[1]
+        return plan
     around_a, around_b = np.zeros((n, labels + 1)), np.zeros((m, labels + 1))
     around_a[:, :labels], around_b[:, :labels] = features_a, features_b
     if start > 1:
         around_a[0, labels] = around_b[(start - 2) % m, labels] = 1
-    squared_distances(around_a, around_b, scratch)
-    for _ in range(ROUNDS):
-        around_a, around_b = gathered(first, around_a), gathered(second, around_b)
+    for _ in range(ROUNDS + 1):
         squared_distances(around_a, around_b, plan)
-        scratch += plan
-    transport(scratch, plan)
+        for i in range(n):
+            for j in range(m):
+                unlike[i, j] += plan[i, j]
+        around_a, around_b = gathered(first, around_a), gathered(second, around_b)
+    transport(unlike, plan)
+    return plan
 
 
 @compiled
-def descend(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan: Floats, vertex: Floats) -> float:
-    """Move `plan` (n, m) down to a stationary point and return the objective there; `vertex` is working memory."""
+def descend(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan: Floats) -> float:
+    """Move `plan` (n, m) down to a stationary point and return the objective there."""
     n, m = cost.shape
-    here, there, linear = np.empty((n, m)), np.empty((n, m)), np.empty((n, m))
+    here, there, linear, vertex = np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m))
     product(first, plan, second, here)
     for _ in range(STEPS):
         for i in range(n):
@@ -130,40 +147,32 @@ def descend(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan: 
 @compiled
 def objective(cost: Floats, first: Floats, second: Floats, tradeoff: float, plan: Floats, moved: Floats) -> float:
     """The value f(plan), where `moved` is A · plan · B."""
-    n, m = cost.shape
-    linear, structure = 0.0, 0.0
+    (n, m), linear, structure = cost.shape, 0.0, 0.0
     for i in range(n):
         for j in range(m):
             linear += cost[i, j] * plan[i, j]
             structure -= 2 * moved[i, j] * plan[i, j]
     for i in range(n):
         for k in range(n):
-            structure += first[i, k] * first[i, k] / (n * n)
+            structure += (first[i, k] / n) ** 2
     for j in range(m):
         for k in range(m):
-            structure += second[j, k] * second[j, k] / (m * m)
+            structure += (second[j, k] / m) ** 2
     return max(0.0, (1 - tradeoff) * linear + tradeoff * structure)
 
 
 @compiled
 def product(first: Floats, plan: Floats, second: Floats, out: Floats) -> None:
     """Set out (n, m) to A · plan · B; rows of A and entries of a vertex are mostly zero, and skipped."""
-    n, m = plan.shape
-    half = np.zeros((n, m))
-    for i in range(n):
-        for k in range(n):
-            weight = first[i, k]
-            if weight != 0:
-                for j in range(m):
-                    half[i, j] += weight * plan[k, j]
+    half = gathered(first, plan)
+    n, m = half.shape
     for i in range(n):
         for j in range(m):
             out[i, j] = 0
         for k in range(m):
-            weight = half[i, k]
-            if weight != 0:
+            if half[i, k] != 0:
                 for j in range(m):
-                    out[i, j] += weight * second[k, j]
+                    out[i, j] += half[i, k] * second[k, j]
 
 
 @compiled
@@ -212,10 +221,9 @@ def transport(cost: Floats, plan: Floats) -> None:
             amount = send(row, end, min(left, room[end]), flow, previous, through)
             room[end] -= amount
             left -= amount
-    unit = 1.0 / (n * supply)
     for i in range(n):
         for j in range(m):
-            plan[i, j] = flow[i, j] * unit
+            plan[i, j] = flow[i, j] / (n * supply)
 
 
 @compiled
@@ -251,8 +259,7 @@ def shortest(
     """The column with room that is nearest to row `start`; `previous` and `through` lead back, prices stay feasible."""
     n, m = cost.shape
     seen = np.zeros(m, np.bool_)
-    distance[:] = np.inf
-    reached[:] = np.inf
+    distance[:] = reached[:] = np.inf
     reached[start] = 0.0
     end, base = -1, 0.0
     relax(cost, start, base, prices, seen, distance, previous)

@@ -34,7 +34,7 @@ def solve_with_pot(
     for row, (a, b) in enumerate(pairs.tolist()):
         n, m = int(first.sizes[a]), int(second.sizes[b])
         if n == 0 or m == 0:
-            values[row] = 0.0 if n == m else 2 * (1 - tradeoff) + tradeoff
+            values[row] = 0.0 if n == m else 2 - tradeoff
             continue
         features_a, features_b = first.features[a, :n].double(), second.features[b, :m].double()
         plan, log = solve(
