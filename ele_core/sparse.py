@@ -11,6 +11,8 @@ from torch.nn import functional
 
 NOTHING = torch.iinfo(torch.int64).max
 """Stands for a key that is not there; no hash of ours is looked for under it."""
+FREQUENT = 64
+"""A key is frequent that at least one of so many rows has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,25 +107,31 @@ class SparseRows:
 class Products:
     """Inner products with a fixed set of a rows: calling it gives ⟨φ(x_i), φ(anchor_j)⟩ as (B, a).
 
-    Keys that several anchors have are columns of a dense matrix. Most keys of rich features belong to one anchor alone;
-    these are looked up, so that the matrix stays small.
+    Keys that many anchors have are rows of a dense matrix. Most keys of rich features belong to few anchors; those are
+    looked up, so that the matrix has at most `FREQUENT` times as many cells as the anchors have entries.
     """
 
     def __init__(self, anchors: SparseRows) -> None:
         vocabulary, columns, counts = anchors.keys.unique(return_inverse=True, return_counts=True)
-        self.shared = vocabulary[counts > 1]
-        self.matrix = anchors.within(self.shared).transposed(len(self.shared))
-        alone = (counts == 1)[columns]
-        self.lone, order = anchors.keys[alone].sort()
-        self.owners = anchors.rows[alone][order]
-        self.values = anchors.values[alone][order]
+        frequent = counts * FREQUENT >= len(anchors)
+        self.frequent = vocabulary[frequent]
+        self.matrix = anchors.within(self.frequent).transposed(len(self.frequent))
+        self.rare, self.sizes = vocabulary[~frequent], counts[~frequent]
+        self.starts = self.sizes.cumsum(0) - self.sizes
+        entries = (~frequent[columns]).nonzero().flatten()
+        entries = entries[anchors.keys[entries].argsort(stable=True)]
+        self.owners, self.values = anchors.rows[entries], anchors.values[entries]
 
     def __call__(self, rows: SparseRows) -> Tensor:
         """Rows of features → (B, a)."""
-        products = rows.within(self.shared).times(self.matrix)
-        found = rows.within(self.lone)
-        places = found.rows, self.owners[found.keys]
-        return products.index_put_(places, found.values * self.values[found.keys], accumulate=True)
+        products = rows.within(self.frequent).times(self.matrix)
+        found = rows.within(self.rare)
+        sizes = self.sizes[found.keys]
+        entry = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        shift = self.starts[found.keys] - (sizes.cumsum(0) - sizes)
+        posting = torch.arange(len(entry), device=sizes.device) + shift[entry]
+        places = found.rows[entry], self.owners[posting]
+        return products.index_put_(places, found.values[entry] * self.values[posting], accumulate=True)
 
 
 def _offsets(sizes: Tensor) -> Tensor:
