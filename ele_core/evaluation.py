@@ -54,7 +54,7 @@ def evaluate(
     queries = model.regressor.predict(packed)
     if len(queries) != len(truth):
         raise DataError(f"{len(queries)} inputs but {len(truth)} outputs.", where="evaluation")
-    error = (queries - truth).square().sum(dim=1) if queries.shape == truth.shape else None
+    error = None if oracle else model.surrogate.energy(queries, outputs)
     decoding = model.decode(truth if oracle else queries, decoder, context=context)
     values = measure(model, decoding.best, outputs, context)
     metrics = {name: value.float().mean().item() for name, value in values.items()}
@@ -63,7 +63,7 @@ def evaluate(
         if unseen.any():
             metrics["exact_unseen"] = values["exact"][unseen].mean().item()
         metrics["unseen"] = unseen.float().mean().item()
-    if error is not None and not oracle:
+    if error is not None:
         metrics["regression_error"] = error.mean().item()
     metrics["examples"] = float(len(outputs))
     return Evaluation(metrics, values, decoding, outputs, decoder or model.config.decoder)

@@ -22,11 +22,41 @@ def ele_encoders() -> Iterator[Record]:
 
 @hookimpl
 def ele_surrogates() -> Iterator[Record]:
-    """Graph kernels."""
+    """Graph kernels, and a distance between graphs."""
     yield Record(
         "wl-kernel",
         "ele_graphs.wl_kernel:WLKernelSurrogate",
         "Weisfeiler-Lehman kernels, sketched: DSOKR's loss.",
+    )
+    yield Record(
+        "fgw",
+        "ele_graphs.fgw.surrogate:FusedSurrogate",
+        "The fused Gromov-Wasserstein distance; queries are weighted graphs.",
+    )
+
+
+@hookimpl
+def ele_regressors() -> Iterator[Record]:
+    """The two rivals that predict weighted graphs."""
+    yield Record(
+        "fgw-ridge",
+        "ele_graphs.fgw.ridge:FusedRidgeRegressor",
+        "Weights of training graphs by sketched kernel ridge regression: ILE-FGW's.",
+    )
+    yield Record(
+        "fgw-templates",
+        "ele_graphs.fgw.templates:TemplateRegressor",
+        "A barycenter of learned template graphs, weighted by a network: NNBary-FGW's.",
+    )
+
+
+@hookimpl
+def ele_decoders() -> Iterator[Record]:
+    """Barycenters of graphs."""
+    yield Record(
+        "fgw-barycenter",
+        "ele_graphs.fgw.decoder:BarycenterDecoder",
+        "The fused Gromov-Wasserstein barycenter of a query's graphs, rounded.",
     )
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
+
+from ele_graphs.threads import Flag, in_threads
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,32 +110,17 @@ def _solve(
     threads: int | None,
     progress: Callable[[int], None] | None,
 ) -> Bounds:
-    """All pairs, in chunks shared out among threads; an interruption (Ctrl-C) stops the searches under way."""
+    """All pairs, in chunks shared out among threads."""
     pairs = _check_pairs(a, b)
-    import numpy as np
-
     from ele_graphs.ged.kernels import solve_pairs  # here, so that importing this package does not import numba
 
     bounds = torch.zeros(pairs, 2, dtype=torch.int64)
-    stop = np.zeros(1, np.int8)
 
-    def solve(start: int) -> int:
-        chunk = slice(start, start + PAIRS_PER_CHUNK)
-        nodes_a, edges_a, nodes_b, edges_b = (_labels(x[chunk]) for x in (a.nodes, a.edges, b.nodes, b.edges))
-        solve_pairs(nodes_a, edges_a, nodes_b, edges_b, edge_labels, budget, stop, bounds[chunk].numpy())
-        return len(nodes_a)
+    def solve(some: slice, stop: Flag) -> None:
+        nodes_a, edges_a, nodes_b, edges_b = (_labels(x[some]) for x in (a.nodes, a.edges, b.nodes, b.edges))
+        solve_pairs(nodes_a, edges_a, nodes_b, edges_b, edge_labels, budget, stop, bounds[some].numpy())
 
-    # Threads, as the kernels release the interpreter lock: numba's prange would set a second OpenMP beside torch's.
-    with ThreadPoolExecutor(threads or torch.get_num_threads()) as pool:
-        try:
-            for job in as_completed([pool.submit(solve, start) for start in range(0, pairs, PAIRS_PER_CHUNK)]):
-                done = job.result()
-                if progress is not None:
-                    progress(done)
-        except BaseException:
-            stop[0] = 1
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    in_threads(solve, pairs, PAIRS_PER_CHUNK, threads, progress)
     return Bounds(lower=bounds[:, 0].contiguous(), upper=bounds[:, 1].contiguous())
 
 
