@@ -105,11 +105,12 @@ class Metric(Generic[T]):
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """How an object looks: SVG, and PNG, where there is a picture; text always."""
+    """How an object looks: SVG where there is a picture, text always."""
 
     text: str
     svg: str | None = None
-    png: bytes | None = None
+    png: Callable[[], bytes] | None = None
+    """Draws the same as PNG, where the space can."""
 
     def _repr_svg_(self) -> str | None:
         return self.svg

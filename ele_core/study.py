@@ -1,7 +1,7 @@
 """What a task declares about published experiments: tables and figures as data, which `ele reproduce` runs.
 
-A row is a list of overrides, as `ele train --set` and `ele evaluate --set` take them. Rows whose options of training are
-equal share one run, and rows whose outputs and surrogate are equal share the learned loss: nothing is trained twice.
+A row is a list of overrides, as `ele train --set` and `ele evaluate --set` take them. Rows whose options of training
+are equal share one run, and rows whose outputs and surrogate are equal share the learned loss.
 """
 
 from __future__ import annotations

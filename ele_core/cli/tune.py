@@ -1,0 +1,8 @@
+"""`ele tune`: placeholder."""
+
+import click
+
+
+@click.command()
+def tune() -> None:
+    """Tune."""
