@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from ele_core.config import RunConfig
+from ele_core.config import RunConfig, override
 from ele_core.monitor import Monitor
-from ele_core.plugins.options import NONE
 from ele_core.reproduction.plan import Job, Plan
 from ele_core.resuming import flatten, unfinished
 from ele_core.runs import Run
@@ -51,12 +47,4 @@ def decoding(job: Job) -> list[str]:
     flatten("decoder", job.config.decoder.model_dump(mode="json"), options)
     name = options.pop("decoder.name")
     share = f"candidates.share={job.config.candidates.share}"
-    return [f"decoder={name}", *(f"{path}={as_toml(value)}" for path, value in options.items()), share]
-
-
-def as_toml(value: Any) -> str:
-    """A value as it stands after the equals sign."""
-    if value is None:
-        return NONE
-    spelt: Sequence[str] = tomli_w.dumps({"value": value}).partition("=")
-    return " ".join(spelt[2].split())
+    return [f"decoder={name}", *(override(path, value) for path, value in options.items()), share]
