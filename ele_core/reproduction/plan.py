@@ -128,11 +128,13 @@ def make_plan(
     jobs, skipped = [], {}
     for seed in dict.fromkeys(seeds or study.scales[chosen].seeds):
         for row in study.rows:
+            if (reason := missing(row, given)) is not None:
+                skipped[row.name] = reason
+                continue
             try:
-                check_needs(row, given)
                 jobs.append(make_job(task, study, chosen, row, seed, given))
             except EleError as error:
-                skipped[row.name] = str(error)
+                skipped[row.name] = f"not available: {first_sentences(str(error))}"
     current = {job.row.name: without_seed(job.settings) for job in jobs}
     asked = {name: reason for name, reason in skipped.items() if name in wanted}
     return Plan(task, study, chosen, [job for job in jobs if job.row.name in wanted], asked, current)
@@ -161,14 +163,20 @@ def details_of(study: Study) -> dict[str, Any]:
     return {"examples": study.examples, "pictures": study.pictures} if isinstance(study, Paths) else {}
 
 
-def check_needs(row: Row, files: Mapping[str, File]) -> None:
-    """Refuse a row that needs something which is not there."""
+def missing(row: Row, files: Mapping[str, File]) -> str | None:
+    """What a row needs and does not have, as a sentence."""
     for name in row.files:
         if name not in files:
-            raise ConfigError(f"needs --{name} PATH.")
+            return f"needs --{name} PATH."
     for module, extra in row.packages.items():
         if find_spec(module) is None:
-            raise ConfigError(f"needs the package {module}.", fix=f"pip install 'ele[{extra}]'")
+            return f"needs the package {module}: pip install 'ele[{extra}]'"
+    return None
+
+
+def first_sentences(text: str) -> str:
+    """The first sentence of each line: what is wrong, without what there is instead."""
+    return "; ".join(line.partition(". ")[0].rstrip(".") for line in text.splitlines() if line) + "."
 
 
 def chosen_rows(study: Study, names: Sequence[str]) -> set[str]:

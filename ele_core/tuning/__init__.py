@@ -20,7 +20,7 @@ from ele_core.plugins import registry
 from ele_core.ranges import Range, read_ranges
 from ele_core.resuming import flatten
 from ele_core.signals import Stop
-from ele_core.tuning.storage import next_trial, open_search, require_optuna
+from ele_core.tuning.storage import Direction, next_trial, open_search, require_optuna
 from ele_core.tuning.trials import TrialMonitor, as_words, measured
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Search:
             "metric": metric.name,
             "limit": self.limit,
         }
-        direction = "minimize" if metric.direction == "min" else "maximize"
+        direction: Direction = "minimize" if metric.direction == "min" else "maximize"
         return open_search(self.storage, about, direction, prune=self.prune)
 
     def run(self, trials: int, monitor: Monitor) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ele_core.context import Context
 from ele_core.errors import ConfigError, DataError, Locked
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
+Direction = Literal["minimize", "maximize"]
 NAME = "ele"
 PATIENCE = 0.05
 """Seconds between two looks whether it is our turn."""
@@ -35,7 +36,7 @@ def require_optuna() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-def open_search(file: Path, about: Mapping[str, Any], direction: str, *, prune: bool) -> optuna.Study:
+def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, prune: bool) -> optuna.Study:
     """The search kept in `file`, or a new one; one that is about something else is refused."""
     import optuna
     from optuna.storages import JournalStorage

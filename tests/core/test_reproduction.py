@@ -213,9 +213,8 @@ def test_a_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
 def test_rows_that_need_what_is_not_there_are_skipped_with_a_sentence(folder):
     said = (folder / "said.txt").read_text()
     assert "skipped: extra: needs --gdb11 PATH." in said
-    assert "skipped: package: needs the package no_such_module. pip install 'ele[baselines]'" in said
-    assert "skipped: rival: " in said
-    assert "no surrogate is called 'no-such-surrogate'" in said
+    assert "skipped: package: needs the package no_such_module: pip install 'ele[baselines]'" in said
+    assert "skipped: rival: not available: surrogate.name: no surrogate is called 'no-such-surrogate'.\n" in said
     text = (folder / "table1-small" / "table1.md").read_text()
     assert "Not measured: extra: needs --gdb11 PATH." in text
 
