@@ -66,6 +66,8 @@ PLAIN_DESCENT = ("starts=1", "momentum=0", "rule=constant", "answer=last", "tole
 PGDBD = ("decoder=pgd", "decoder.start=best", *(f"decoder.{option}" for option in PLAIN_DESCENT))
 """The paper's decoder: η constant, from the best candidate, the last point rounded."""
 PGDBD_STEPS = {"small": "decoder.steps=200", "full": "decoder.steps=2000"}
+WANDERING = ("decoder.start=random", "decoder.step_size=1", "decoder.steps=2000", "decoder.trace=20")
+"""From a random candidate, in steps long enough to see it move."""
 OURS_SCALES = {
     "small": (
         "surrogate.encoder.width=64",
@@ -140,8 +142,8 @@ FIGURE3 = ShareSweep(
     rows=(Row("ELE + ONNPT", ONNPT, ONNPT_SCALES, files=("gdb11",), minutes={"small": 6, "full": 180}),),
     lines={
         "candidates": (),
-        "pgd-random": (*(f"decoder.{option}" for option in PLAIN_DESCENT), "decoder.steps=200"),
-        "pgd-best": (*(f"decoder.{option}" for option in PLAIN_DESCENT), "decoder.steps=200"),
+        "pgd-random": (*(f"decoder.{option}" for option in PLAIN_DESCENT), "decoder.steps=500"),
+        "pgd-best": (*(f"decoder.{option}" for option in PLAIN_DESCENT), "decoder.steps=500"),
         "search": (),
     },
 )
@@ -154,8 +156,8 @@ FIGURE4 = Paths(
     rows=(
         Row(
             "ELE + ONNPT",
-            (*ONNPT, *PGDBD, "decoder.start=random", "decoder.trace=1"),
-            {scale: (*own, "decoder.steps=200") for scale, own in ONNPT_SCALES.items()},
+            (*ONNPT, *PGDBD, *WANDERING),
+            ONNPT_SCALES,
             files=("gdb11",),
             minutes={"small": 5, "full": 125},
         ),
