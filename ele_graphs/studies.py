@@ -64,8 +64,10 @@ ONNPT_SCALES = {
 }
 PLAIN_DESCENT = ("starts=1", "momentum=0", "rule=constant", "answer=last", "tolerance=0", "step_size=0.1")
 PGDBD = ("decoder=pgd", "decoder.start=best", *(f"decoder.{option}" for option in PLAIN_DESCENT))
-"""The paper's decoder: from the best candidate, the last point rounded, η constant: of the paper's 0.1, 1 and 10 the best
-on validation molecules at the small scale; larger ones leave the start for worse."""
+"""The paper's decoder: from the best candidate, the last point rounded, η constant.
+
+Of the paper's 0.1, 1 and 10 the best on validation molecules at the small scale; larger ones leave the start for worse.
+"""
 PGDBD_STEPS = {"small": "decoder.steps=200", "full": "decoder.steps=2000"}
 WANDERING = ("decoder.start=random", "decoder.steps=2000", "decoder.trace=20")
 """From a random candidate, as the paper shows it."""
