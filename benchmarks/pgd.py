@@ -29,7 +29,7 @@ from ele_core.decoding.gradient import Descent, GradientDecoder, Walk
 from ele_core.devices import pick_device
 from ele_core.evaluation import measure
 from ele_core.files import write_text
-from ele_core.interfaces import Decoding, Problem
+from ele_core.interfaces import Problem
 from ele_core.monitor import ConsoleMonitor
 from ele_core.runs import Run
 
@@ -43,41 +43,26 @@ class ConstantStep(Descent):
         return super()._step(queries, unmoved)
 
 
-class LastPoint(GradientDecoder):
-    """Answers with the structure that a descent ends at, of several the one of least energy, not the best one met."""
-
-    def _descend(self, queries: Tensor, rows: Tensor, energies: Tensor, problem: Problem, top_k: int) -> Decoding:
-        count, starts = rows.shape
-        structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
-        repeated = queries.repeat_interleave(starts, dim=0)
-        descent = gradient.Descent(problem, repeated, structures, energies.flatten(), self.config)
-        descent.run()
-        least = descent.current_energy.view(count, starts).min(dim=1, keepdim=True)
-        ends = torch.arange(count, device=queries.device) * starts + least.indices.flatten()
-        return Decoding(descent.current[ends].to("cpu"), least.values.cpu())
-
-
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """Options of `pgd` that differ from the defaults, and the classes in place of its own."""
+    """Options of `pgd` that differ from the defaults, and the class in place of its own."""
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    decoder: type[GradientDecoder] = GradientDecoder
     descent: type[Descent] = Descent
 
 
-THROUGH = {"tolerance": 0.0}
+LAST = {"answer": "last", "tolerance": 0.0}
 """No descent stops at a good structure: where that is forbidden to be the answer, stopping there would make it one."""
-PLAIN = {"starts": 1, "momentum": 0.0, **THROUGH}
+PLAIN = {"starts": 1, "momentum": 0.0, **LAST}
 VARIANTS = {
     "default": Variant(),
     "one start": Variant({"starts": 1}),
     "no momentum": Variant({"momentum": 0.0}),
     "constant step": Variant(descent=ConstantStep),
     "random starts": Variant({"start": "random"}),
-    "last point": Variant(THROUGH, LastPoint),
-    "plain from the best candidate": Variant(PLAIN, LastPoint, ConstantStep),
-    "plain": Variant({"start": "random", **PLAIN}, LastPoint, ConstantStep),
+    "last point": Variant(LAST),
+    "plain from the best candidate": Variant(PLAIN, ConstantStep),
+    "plain": Variant({"start": "random", **PLAIN}, ConstantStep),
 }
 
 
@@ -119,7 +104,7 @@ class Bench:
         weights = (self.run.folder / "model" / "model.safetensors").read_bytes()
         return {
             "variant": name,
-            "options": VARIANTS[name].decoder.Config(**VARIANTS[name].options).model_dump(mode="json"),
+            "options": GradientDecoder.Config(**VARIANTS[name].options).model_dump(mode="json"),
             "split": self.split,
             "pairs": len(self.truths),
             "seed": self.run.config.seed,
@@ -130,7 +115,7 @@ class Bench:
         """Decode by one variant and measure; the seconds are those of decoding alone."""
         self.context.monitor.message(name)
         variant = VARIANTS[name]
-        decoder = variant.decoder(variant.decoder.Config(**variant.options))
+        decoder = GradientDecoder(GradientDecoder.Config(**variant.options))
         problem = Problem(self.model.space, self.model.surrogate, self.model.candidates)
         started = time.monotonic()
         with mock.patch.object(gradient, "Descent", variant.descent):

@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ele_core.reproduction.results import read_records, up_to_date
+from ele_core.reproduction.tables import cells, notes
 from ele_graphs.smi2mol import SmilesToMolecule
+from ele_graphs.studies import TABLE1
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -243,6 +246,20 @@ def checkpoints() -> str:
     return table(["interval", "training", "checkpoints", "each", "overhead", "date"], [cells])
 
 
+def table1() -> str:
+    """The paper's table, reproduced: one table for each scale of which there are records."""
+    folder = RESULTS / "reproduction"
+    found = {scale: read_records(folder / f"{TABLE1.name}-{scale}") for scale in TABLE1.scales}
+    references = {reference.name: reference for reference in SmilesToMolecule.references}
+    parts = []
+    for scale, records_of in found.items():
+        if records_of:
+            header, rows = cells(TABLE1, up_to_date(records_of, {}), references)
+            about = notes(TABLE1, scale, records_of, references, {})
+            parts.append("\n\n".join([about[0], table(header, rows), *about[1:]]))
+    return "\n\n".join(parts) or "No records yet: `ele reproduce table1 -o docs/results/reproduction` makes them."
+
+
 def loaded(name: str) -> Any:
     """A record of the results."""
     return json.loads((RESULTS / name).read_text("utf-8"))
@@ -287,6 +304,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "search-time": search_time,
     "durability": durability,
     "checkpoints": checkpoints,
+    "table1": table1,
 }
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ copyright = "The ELE authors"  # noqa: A001  # Sphinx's name
 release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_click", "components", "laws"]
-exclude_patterns = ["_build", "_ext", "examples"]
+exclude_patterns = ["_build", "_ext", "examples", "results/reproduction"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # notebooks carry their outputs; a test runs them
 myst_enable_extensions = ["deflist", "dollarmath", "fieldlist"]

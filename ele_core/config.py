@@ -32,6 +32,7 @@ __all__ = [
     "describe_options",
     "dump",
     "load",
+    "override",
     "parse_overrides",
     "resolve",
     "task_sections",
@@ -139,6 +140,12 @@ def dump(config: RunConfig) -> str:
     sections = config.model_dump(exclude_none=True)
     choices = {name: _spell_none(as_table(value)) for name, value in config if isinstance(value, Choice)}
     return tomli_w.dumps(sections | choices)
+
+
+def override(path: str, value: Any) -> str:
+    """The override that sets an option to a value, as `load` takes it."""
+    spelt = NONE if value is None else tomli_w.dumps({"value": value}).partition("=")[2]
+    return f"{path}={' '.join(spelt.split())}"
 
 
 def with_output(config: RunConfig, output: ComponentConfig) -> RunConfig:

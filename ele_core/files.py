@@ -19,12 +19,17 @@ TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 def write_text(file: Path, text: str) -> None:
     """Write a text file at once: to a neighbour first, then renamed over."""
+    write_bytes(file, text.encode("utf-8"))
+
+
+def write_bytes(file: Path, content: bytes) -> None:
+    """The same for any file."""
     make_folder(file.parent)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(0o644)

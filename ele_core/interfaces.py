@@ -30,6 +30,8 @@ from ele_core.tensors import Tensors
 if TYPE_CHECKING:
     from ele_core.context import Context
     from ele_core.data import DataSet
+    from ele_core.ranges import Range
+    from ele_core.study import Study
 
 Y = TypeVar("Y")
 """The user's output objects."""
@@ -108,6 +110,8 @@ class Drawing:
 
     text: str
     svg: str | None = None
+    png: Callable[[], bytes] | None = None
+    """Draws the same as PNG, where the space can."""
 
     def _repr_svg_(self) -> str | None:
         return self.svg
@@ -469,17 +473,23 @@ class Decoder(Component, ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A published result to stand beside ours: metric name → value."""
+    """A published result to stand beside ours: metric name → value, and → standard deviation where it was published."""
 
     name: str
     values: Mapping[str, float]
     source: str
+    deviations: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 class Task(Component, ABC):
     """A named data set with the configuration that suits it and the results known for it."""
 
     references: ClassVar[Sequence[Reference]] = ()
+    """Results that others have published."""
+    studies: ClassVar[Sequence[Study]] = ()
+    """Tables and figures that `ele reproduce` makes."""
+    ranges: ClassVar[Mapping[str, Range]] = {}
+    """What `ele tune` tries, by option; those that a configuration does not have are left out."""
 
     @classmethod
     @abstractmethod

@@ -37,6 +37,17 @@ def measurement(
     run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
 ) -> dict[str, Any]:
     """One evaluation as JSON can hold it: what was run, on what, and the outcome; all but how the run was trained."""
+    return {
+        **circumstances(run, command=command, seconds=seconds),
+        "split": split,
+        "oracle": oracle,
+        "decoder": result.decoder.model_dump(mode="json"),
+        "metrics": {name: round(value, DIGITS) for name, value in result.metrics.items()},
+    }
+
+
+def circumstances(run: Run, *, command: Sequence[str], seconds: float) -> dict[str, Any]:
+    """What was run, on what, when, by which versions on which machine, and for how long."""
     data = run.provenance
     return {
         "command": shlex.join(["ele", *command]),
@@ -46,14 +57,19 @@ def measurement(
         "fingerprint": data["fingerprint"],
         "seed": run.config.seed,
         "sizes": {name: len(data[name]) for name in SPLITS},
-        "split": split,
-        "oracle": oracle,
-        "decoder": result.decoder.model_dump(mode="json"),
-        "metrics": {name: round(value, DIGITS) for name, value in result.metrics.items()},
         "seconds": seconds,
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
         "versions": {"ele": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
+
+
+def stage_seconds(folder: Path) -> dict[str, float]:
+    """When each stage of a training wrote its last line, in seconds since the start; a loss taken over has no stage."""
+    try:
+        lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
+    except OSError:
+        return {}
+    return {entry["stage"]: float(entry["seconds"]) for entry in map(json.loads, lines)}
 
 
 def training_seconds(folder: Path) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ from ele_core import config as configuration
 from ele_core.files import free_folder, write_text
 from ele_core.monitor import ConsoleMonitor
 from ele_core.runs import Run
+from ele_core.sheet import Cell, as_svg
 from ele_graphs.molecule_space import MoleculeSpace
 
 SETTINGS = (
@@ -34,9 +34,7 @@ SETTINGS = (
 DECODERS = ("candidates", "pgd", "search")
 """In the order of their strength; the last one's predictions are shown."""
 SHOWN = 10
-CELL = (220, 180)
-CAPTION = 34
-COLUMNS = 2
+COLUMNS = 4
 
 
 @click.command()
@@ -73,27 +71,12 @@ def draw(rows: Sequence[dict[str, str]], folder: Path) -> None:
     cells = []
     for number, row in enumerate(rows, start=1):
         predicted, true = space.parse(row["prediction"]), space.parse(row["truth"])
-        pictures = [space.render(predicted, true).svg or "", space.render(true).svg or ""]
-        for name, picture in zip(("prediction", "truth"), pictures, strict=True):
-            write_text(folder / f"{number:02}-{name}.svg", picture)
-        cells.append((f"{row['input']}   distance {row['ged_with_edges']}", pictures))
-    write_text(folder / "all.svg", sheet(cells))
-
-
-def sheet(cells: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Pairs of pictures in a grid, prediction left and truth right, each pair under its caption."""
-    width, height = 2 * CELL[0], CELL[1] + CAPTION
-    parts = []
-    for number, (caption, pictures) in enumerate(cells):
-        x, y = (number % COLUMNS) * width, (number // COLUMNS) * height
-        style = f'x="{x + width / 2}" y="{y + 22}" text-anchor="middle" font-family="monospace"'
-        parts.append(f"<text {style}>{escape(caption)}</text>")
-        for place, picture in enumerate(pictures):
-            body = picture[picture.index("<svg") + 4 :] if "<svg" in picture else " />"
-            parts.append(f'<svg x="{x + place * CELL[0]}" y="{y + CAPTION}"{body}')
-    rows = -(-len(cells) // COLUMNS)
-    box = f'width="{COLUMNS * width}" height="{rows * height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {box}><rect {box} fill="white"/>{"".join(parts)}</svg>'
+        drawings = {"prediction": space.render(predicted, true), "truth": space.render(true)}
+        for name, drawing in drawings.items():
+            write_text(folder / f"{number:02}-{name}.svg", drawing.svg or "")
+        captions = (row["input"], f"truth, at distance {row['ged_with_edges']}")
+        cells += [Cell(drawing, [caption]) for drawing, caption in zip(drawings.values(), captions, strict=True)]
+    write_text(folder / "all.svg", as_svg([cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,12 @@ class Molecule:
 
         return draw(self.to_rdkit(), None if against is None else against.to_rdkit())
 
+    def to_png(self, against: Molecule | None = None) -> bytes:
+        """The same picture as PNG."""
+        from ele_graphs.molecules import draw_png
+
+        return draw_png(self.to_rdkit(), None if against is None else against.to_rdkit())
+
     def _repr_svg_(self) -> str:
         return self.to_svg()
 

@@ -129,7 +129,9 @@ class MoleculeSpace(GraphSpace[Molecule]):
         molecule = as_molecule(obj)
         reference = None if against is None else as_molecule(against)
         text = self.format(molecule) if molecule.valid else f"not a valid molecule: {self.format(molecule)}"
-        return Drawing(text, molecule.to_svg(reference) if molecule.atoms else None)
+        if not molecule.atoms:
+            return Drawing(text)
+        return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
 
     def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
         """Molecules one edit away, those with an atom of too many bonds left out where `legal_moves` says so."""

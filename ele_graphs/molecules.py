@@ -150,20 +150,14 @@ def unknown_elements(symbols: Collection[str]) -> list[str]:
 
 def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
     """An SVG of a molecule, sanitised or not; what it does not share with `reference` is highlighted."""
-    with quiet():
-        molecule = Chem.Mol(molecule)
-        molecule.UpdatePropertyCache(strict=False)
-        Chem.FastFindRings(molecule)
-        rdDepictor.Compute2DCoords(molecule)
-        atoms, bonds = _different(molecule, reference) if reference is not None else ([], [])
-        canvas = rdMolDraw2D.MolDraw2DSVG(*size)
-        options: Any = canvas.drawOptions()  # typed wrongly in rdkit's stubs
-        options.prepareMolsBeforeDrawing = False
-        options.clearBackground = False
-        canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
-        canvas.FinishDrawing()
-        svg: str = canvas.GetDrawingText()
+    svg: str = _drawn(rdMolDraw2D.MolDraw2DSVG(*size), molecule, reference)
     return svg[svg.index("<svg") :]
+
+
+def draw_png(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (440, 360)) -> bytes:
+    """The same as PNG."""
+    png: bytes = _drawn(rdMolDraw2D.MolDraw2DCairo(*size), molecule, reference)
+    return png
 
 
 @contextmanager
@@ -174,6 +168,22 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         del block
+
+
+def _drawn(canvas: Any, molecule: Chem.Mol, reference: Chem.Mol | None) -> Any:
+    """What is on a canvas of RDKit's once the molecule is drawn there."""
+    with quiet():
+        molecule = Chem.Mol(molecule)
+        molecule.UpdatePropertyCache(strict=False)
+        Chem.FastFindRings(molecule)
+        rdDepictor.Compute2DCoords(molecule)
+        atoms, bonds = _different(molecule, reference) if reference is not None else ([], [])
+        options = canvas.drawOptions()
+        options.prepareMolsBeforeDrawing = False
+        options.clearBackground = False
+        canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
+        canvas.FinishDrawing()
+        return canvas.GetDrawingText()
 
 
 def _check_size(canonical: str, molecule: Chem.Mol, limits: Limits) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -14,18 +14,24 @@ from ele_core.context import Context
 from ele_core.data import DataSet, fingerprint, member, split
 from ele_core.errors import ConfigError
 from ele_core.interfaces import ComponentConfig, OutputSpace, Reference, Task
+from ele_core.ranges import Range
+from ele_core.study import Study
 from ele_graphs import datasets, molecule_files
 from ele_graphs.canonical import graph_keys
 from ele_graphs.graphs import CompactGraphs, Graphs
 from ele_graphs.molecule_space import MoleculeSpace
+from ele_graphs.studies import RANGES, STUDIES
 
 PAPER = "Explicit Loss Embedding, SMI2Mol table: QM9, 2,000 test molecules, mean of five seeds"
 KEYS_AT_ONCE = 1 << 16
 
 
-def _row(name: str, without_edges: float, with_edges: float | None) -> Reference:
-    values = {"ged_without_edges": without_edges}
-    return Reference(name, values if with_edges is None else {"ged_with_edges": with_edges, **values}, PAPER)
+def _row(name: str, without_edges: tuple[float, float], with_edges: tuple[float, float] | None) -> Reference:
+    """A line of the paper's table: mean and standard deviation of each metric."""
+    found = {} if with_edges is None else {"ged_with_edges": with_edges}
+    found["ged_without_edges"] = without_edges
+    means, deviations = ({name: pair[place] for name, pair in found.items()} for place in (0, 1))
+    return Reference(name, means, PAPER, deviations)
 
 
 class SmilesToMolecule(Task):
@@ -56,14 +62,16 @@ class SmilesToMolecule(Task):
     config: Config
 
     references: ClassVar[Sequence[Reference]] = (
-        _row("SISOKR", 3.330, 4.192),
-        _row("NNBary-FGW", 5.115, None),
-        _row("Sketched ILE-FGW", 2.998, None),
-        _row("DSOKR", 1.951, 2.960),
-        _row("ELE", 2.305, 2.444),
-        _row("ELE + ONNPT", 2.164, 2.291),
-        _row("ELE + ONNPT + PGDBD", 2.131, 2.252),
+        _row("SISOKR", (3.330, 0.080), (4.192, 0.109)),
+        _row("NNBary-FGW", (5.115, 0.129), None),
+        _row("Sketched ILE-FGW", (2.998, 0.253), None),
+        _row("DSOKR", (1.951, 0.074), (2.960, 0.079)),
+        _row("ELE", (2.305, 0.033), (2.444, 0.039)),
+        _row("ELE + ONNPT", (2.164, 0.058), (2.291, 0.083)),
+        _row("ELE + ONNPT + PGDBD", (2.131, 0.075), (2.252, 0.102)),
     )
+    studies: ClassVar[Sequence[Study]] = STUDIES
+    ranges: ClassVar[Mapping[str, Range]] = RANGES
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

@@ -16,9 +16,11 @@ from ele_core.cli.launch import hold_on_to_parent
 from ele_core.cli.new_plugin import new_plugin
 from ele_core.cli.plugins import plugins
 from ele_core.cli.predict import predict
+from ele_core.cli.reproduce import reproduce
 from ele_core.cli.resume import resume
 from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
+from ele_core.cli.tune import tune
 from ele_core.errors import EleError
 
 EPILOG = """
@@ -36,7 +38,7 @@ def cli() -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
 
 
-for command in (init, train, resume, evaluate, sweep, predict, plugins, new_plugin, check, debug):
+for command in (init, train, resume, evaluate, sweep, tune, reproduce, predict, plugins, new_plugin, check, debug):
     cli.add_command(command)
 
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 import click
@@ -23,23 +23,26 @@ LIFELINE = "ELE_LIFELINE"
 
 
 def launch(count: int, arguments: Sequence[str]) -> int:
-    """Run `ele ARGUMENTS` in `count` processes; the exit code is that of the first that ended badly, else 0.
-
-    The main process speaks for all. Signals are passed on. When one process dies, the others are stopped and the
-    reason is said.
-    """
+    """Run `ele ARGUMENTS` in `count` processes that form a group; the exit code is that of `side_by_side`."""
     import torch.distributed as dist
 
     from ele_core.distributed import environment
 
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+    names = [dict(environment(rank, count, "127.0.0.1", store.port)) for rank in range(count)]
+    return side_by_side(arguments, [{"TORCH_CPP_LOG_LEVEL": "ERROR", **own} for own in names])
+
+
+def side_by_side(arguments: Sequence[str], variables: Sequence[Mapping[str, str]]) -> int:
+    """Run `ele ARGUMENTS` once for each environment; the exit code is that of the first that ended badly, else 0.
+
+    The main process speaks for all. Signals are passed on. When one process dies, the others are stopped and the
+    reason is said.
+    """
     listening, held = os.pipe()
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // count))
-    members = []
-    for rank in range(count):
-        names = dict(environment(rank, count, "127.0.0.1", store.port))
-        own = {"OMP_NUM_THREADS": threads, "TORCH_CPP_LOG_LEVEL": "ERROR", LIFELINE: str(listening)}
-        members.append(Member(rank, arguments, {**own, **names}))
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // len(variables)))
+    shared = {"OMP_NUM_THREADS": threads, LIFELINE: str(listening)}
+    members = [Member(rank, arguments, {**shared, **own}) for rank, own in enumerate(variables)]
     os.close(listening)
     asked: list[int] = []
     passed = {number: signal.signal(number, pass_on(members, asked)) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -26,6 +26,8 @@ class GradientDecoder(Decoder):
     Every descent has a step size of its own. The first step moves the entry of the largest gradient by `step_size`, so
     that it means the same on every space; afterwards η shrinks by half where the loss rose, without momentum for that
     step, and grows by a tenth where it fell.
+
+    The paper's plain form is `starts = 1, momentum = 0, rule = "constant", answer = "last", tolerance = 0`.
     """
 
     class Config(ComponentConfig):
@@ -38,7 +40,11 @@ class GradientDecoder(Decoder):
         steps: int = Field(30, ge=1)
         """Steps of descent."""
         step_size: float = Field(1.0, gt=0)
-        """How far the first step moves the entry of the largest gradient."""
+        """How far the first step moves the entry of the largest gradient; with the rule `constant`, η itself."""
+        rule: Literal["adaptive", "constant"] = "adaptive"
+        """Whether η follows the loss, or is the same in every step."""
+        answer: Literal["best", "last"] = "best"
+        """Answer with the best structure met on the way, or with the one where the descent ends, better or not."""
         momentum: float = Field(0.9, ge=0, lt=1)
         """Share of the last direction that is added to the next."""
         tolerance: float = Field(1e-6, ge=0)
@@ -82,14 +88,20 @@ class GradientDecoder(Decoder):
             problem, queries.repeat_interleave(starts, dim=0), structures, energies.flatten(), self.config
         )
         trace = descent.run()
-        found = type(structures).cat([descent.best, structures])
-        pooled = torch.cat([descent.energy.view(count, starts), energies.view(count, starts)], dim=1)
+        last = self.config.answer == "last"
+        ends, reached = (descent.current, descent.current_energy) if last else (descent.best, descent.energy)
+        found = type(structures).cat([ends, structures])
+        pooled = torch.cat([reached.view(count, starts), energies.view(count, starts)], dim=1)
         place = torch.arange(count * starts, device=queries.device).view(count, starts)
         place = torch.cat([place, place + count * starts], dim=1)
         keys = problem.space.keys(found)[place]
-        chosen = pooled.masked_fill(repeated(keys), math.inf).topk(top_k, dim=1, largest=False)
-        answer = found[place.gather(1, chosen.indices).flatten()].to("cpu")
-        return Decoding(answer, chosen.values.cpu(), first_start(trace, starts))
+        pooled = pooled.masked_fill(repeated(keys), math.inf)
+        order = pooled.clone()
+        if last:  # an end comes before any start, which only fills up where there are too few
+            order[:, starts:] += pooled[pooled.isfinite()].amax() + 1
+        rows = order.topk(top_k, dim=1, largest=False).indices
+        answer = found[place.gather(1, rows).flatten()].to("cpu")
+        return Decoding(answer, pooled.gather(1, rows).cpu(), first_start(trace, starts))
 
 
 class Descent:
@@ -127,13 +139,10 @@ class Descent:
         return Trace(steps, structures, energies) if self.config.trace else None
 
     def _step(self, queries: Tensor, walk: Walk) -> Walk:
-        """One step of every walk: shorter and without momentum where the last one went up, else a little longer."""
+        """One step of every walk; by the adaptive rule without momentum where the last one went up."""
         energy, gradient = self._gradient(queries, walk.point)
-        first = self.config.step_size / largest(gradient)
-        worse = energy > walk.energy
-        size = torch.where(walk.size == 0, first, torch.where(worse, walk.size / 2, walk.size * 1.1))
-        limit = torch.where(walk.size == 0, 20 * first, walk.limit)
-        size = torch.minimum(size, limit)
+        worse = energy > walk.energy if self.config.rule == "adaptive" else torch.zeros_like(energy, dtype=torch.bool)
+        size, limit = self._sizes(walk, worse, gradient)
         momentum = torch.where(worse, 0.0, self.config.momentum)
         old = {name: getattr(walk.point, name) for name in self.fields}
         moved = {
@@ -145,6 +154,15 @@ class Descent:
         point = self.problem.space.project(walk.point.replace(**moved))
         velocity = {name: getattr(point, name) - old[name] for name in self.fields}
         return Walk(point, velocity, size, limit, energy)
+
+    def _sizes(self, walk: Walk, worse: Tensor, gradient: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """How long each step is, and may become."""
+        if self.config.rule == "constant":
+            return torch.full_like(walk.size, self.config.step_size), walk.limit
+        first = self.config.step_size / largest(gradient)
+        size = torch.where(walk.size == 0, first, torch.where(worse, walk.size / 2, walk.size * 1.1))
+        limit = torch.where(walk.size == 0, 20 * first, walk.limit)
+        return torch.minimum(size, limit), limit
 
     def _gradient(self, queries: Tensor, point: Any) -> tuple[Tensor, dict[str, Tensor]]:
         """The energy at each point (B,), and its gradient."""

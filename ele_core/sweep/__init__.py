@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -41,19 +41,20 @@ def sweep(
     shares: Sequence[float] = SHARES,
     split: str = "test",
     limit: int | None = None,
+    changes: Mapping[str, Sequence[str]] | None = None,
     command: Sequence[str] = (),
     monitor: Monitor,
 ) -> Sweep:
     """Measure each line on each share, and write `sweep.json`, `sweep.svg` and `sweep.png` into `folder`.
 
-    Without `lines`, all that the run's surrogate can decode. `sweep.json` grows with every measurement, and what stands
-    there with the same settings is not measured again. The figure and what is returned hold all that was measured with
-    this model on these pairs, now or before.
+    Without `lines`, all that the run's surrogate can decode. `changes` are further overrides, by line. `sweep.json`
+    grows with every measurement, and what stands there with the same settings is not measured again. The figure and
+    what is returned hold all that was measured with this model on these pairs, now or before.
     """
     check_names(lines)
     check_shares(shares)
     model = run.model()
-    bench = Bench(run, model, split, limit, monitor)
+    bench = Bench(run, model, split, limit, monitor, changes or {})
     points = [
         bench.point(line, share) for line in dict.fromkeys(lines or possible(model)) for share in dict.fromkeys(shares)
     ]
@@ -119,14 +120,11 @@ class Point:
 
     line: str
     share: float
+    overrides: list[str]
+    """What differs from the run's own configuration."""
     config: RunConfig
     place: dict[str, Any]
     """What the pairs and the model are."""
-
-    @property
-    def overrides(self) -> list[str]:
-        """What differs from the run's own configuration."""
-        return overrides(self.line, self.share)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -150,8 +148,17 @@ def settings_of(record: Record) -> dict[str, Any]:
 class Bench:
     """A run set up for measuring: model and data are loaded once, the data only when they are needed."""
 
-    def __init__(self, run: Run, model: Model, split: str, limit: int | None, monitor: Monitor) -> None:
+    def __init__(
+        self,
+        run: Run,
+        model: Model,
+        split: str,
+        limit: int | None,
+        monitor: Monitor,
+        changes: Mapping[str, Sequence[str]],
+    ) -> None:
         self.run = run
+        self.changes = changes
         self.model = model
         self.split = split
         self.context = Context(run.config.seed, pick_device(model.config.device), monitor)
@@ -162,8 +169,9 @@ class Bench:
 
     def point(self, line: str, share: float) -> Point:
         """A line on a share, with the configuration it is decoded by."""
-        config = configuration.load(self.run.folder / "config.toml", overrides(line, share))
-        return Point(line, share, config, self.place)
+        differing = [*overrides(line, share), *self.changes.get(line, ())]
+        config = configuration.load(self.run.folder / "config.toml", differing)
+        return Point(line, share, differing, config, self.place)
 
     def measure(self, point: Point, command: Sequence[str]) -> Record:
         """Decode and measure one point; the seconds are those of decoding and measuring, not of loading."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ele_core.files import write_text
+from ele_core.files import write_bytes, write_text
 from ele_core.interfaces import Metric
 from ele_core.sweep.lines import LINES, Record, percent
 
@@ -38,9 +38,7 @@ def draw(records: Sequence[Record], panels: Sequence[Metric[Any]], folder: Path)
         drawn.savefig(svg, format="svg", metadata={"Date": None})
         drawn.savefig(png, format="png", dpi=DOTS)
     write_text(folder / "sweep.svg", svg.getvalue())
-    unfinished = folder / ".sweep.png"
-    unfinished.write_bytes(png.getvalue())
-    unfinished.replace(folder / "sweep.png")
+    write_bytes(folder / "sweep.png", png.getvalue())
 
 
 def figure(records: Sequence[Record], panels: Sequence[Metric[Any]]) -> Figure:

@@ -192,3 +192,38 @@ def test_a_flat_loss_moves_nothing(problem, queries, monkeypatch):
 def test_unknown_options_of_the_decoder_are_named(predictor):
     with pytest.raises(ConfigError, match=r"decoder\.step_sizes: unknown option; did you mean 'step_size'"):
         predictor.model_.decode(torch.zeros(1, 8), Choice(name="pgd", step_sizes=1), context=Context())
+
+
+# -- the paper's plain form ---------------------------------------------------------------------------------------
+
+PLAIN = {"starts": 1, "momentum": 0.0, "rule": "constant", "answer": "last", "tolerance": 0.0}
+
+
+def test_the_plain_form_takes_the_papers_steps(problem, queries):
+    space, surrogate = problem.space, problem.surrogate
+    rows = nearest(queries, problem, 1, Context())[1][:, 0]
+    point = space.relax(problem.candidates.batch[rows])
+    for _ in range(7):
+        leaf = point.tokens.clone().requires_grad_(True)
+        surrogate.energy_at(queries, point.replace(tokens=leaf)).sum().backward()
+        point = space.project(point.replace(tokens=leaf.detach() - 0.3 * leaf.grad))
+    found = decode(queries, problem, steps=7, step_size=0.3, **PLAIN)
+    assert same(problem, found.best, space.unrelax(point))
+
+
+def test_the_last_point_may_be_worse_than_the_start_and_the_best_never_is(problem, queries):
+    wild = {**PLAIN, "step_size": 50.0, "steps": 3}
+    last = decode(queries, problem, **wild)
+    best = decode(queries, problem, **{**wild, "answer": "best"})
+    candidates = CandidatesDecoder().decode(queries, problem, context=Context())
+    assert (last.energies > candidates.energies + 1e-3).any()
+    assert (best.energies <= candidates.energies + 1e-5).all()
+    embedded = problem.surrogate.embed(last.structures)
+    torch.testing.assert_close((embedded - queries).square().sum(1, keepdim=True), last.energies)
+
+
+def test_ends_come_before_starts_where_the_last_points_are_asked_for(problem, queries):
+    ends = decode(queries, problem, top_k=1, **{**PLAIN, "step_size": 50.0, "steps": 1, "starts": 3})
+    three = decode(queries, problem, top_k=3, **{**PLAIN, "step_size": 50.0, "steps": 1, "starts": 3})
+    assert same(problem, ends.best, three.best)
+    assert three.energies.isfinite().all()

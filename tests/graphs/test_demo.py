@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 from click.testing import CliRunner
 
-from ele_graphs.demo import demo, sheet
+from ele_graphs.demo import demo
 
 TINY = (
     "task.size=120",
@@ -28,7 +28,3 @@ def test_the_demo_trains_predicts_and_draws(tmp_path):
     assert len(list((folder / "pictures").glob("*-truth.svg"))) == 10
     assert (folder / "pictures" / "all.svg").read_text().count("<svg") == 21
     assert (folder / "model" / "model.safetensors").exists()
-
-
-def test_a_caption_stays_text():
-    assert "<script>" not in sheet([("<script>", ["<svg></svg>", ""])])

@@ -1,0 +1,104 @@
+"""`ele tune`: search for good options, judged on validation pairs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ele_core.cli import options
+
+WORKER = "ELE_TUNE_WORKER"
+"""Set in a process that another `ele tune` has started."""
+
+
+@click.command()
+@click.argument("source", metavar="CONFIG|TASK")
+@click.option(
+    "--trials", type=click.IntRange(min=1), default=20, show_default=True, help="Trials in all, those before included."
+)
+@click.option("--storage", metavar="FILE", help="The journal of the trials [default: NAME-trials.journal].")
+@click.option("--space", metavar="FILE.toml", help="What to try [default: the ranges of the task].")
+@click.option(
+    "-o",
+    "--output-file",
+    "target",
+    default="best.toml",
+    show_default=True,
+    metavar="FILE",
+    help="The best configuration.",
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Judge on the first N validation pairs only.")
+@click.option("--prune", is_flag=True, help="End a trial early whose regression is worse than the median so far.")
+@click.option("--keep", metavar="FOLDER", help="Keep the run of every trial there; by default runs are removed.")
+@click.option(
+    "--processes",
+    "count",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Try N at a time.",
+)
+@options.overrides
+def tune(
+    source: str,
+    trials: int,
+    storage: str | None,
+    space: str | None,
+    target: str,
+    limit: int | None,
+    prune: bool,
+    keep: str | None,
+    count: int,
+    overrides: tuple[str, ...],
+) -> None:
+    """Try values of some options of CONFIG or TASK, and write the best configuration, for `ele train`.
+
+    A trial trains a run and measures the primary metric on its validation pairs; the test pairs are never looked at.
+    The values are drawn by optuna's TPE sampler from the seed, within the ranges of the task or of FILE.toml:
+
+    \b
+    "surrogate.encoder.width" = {choices = [32, 64, 128]}
+    "regressor.training.learning_rate" = {low = 1e-4, high = 1e-2, log = true}
+    "regressor.backbone.layers" = {low = 1, high = 4}
+
+    A trial that fails is written down with its reason, and the search goes on. Stop it when you like: the same command
+    goes on until there are --trials in all. Several may work on one --storage at a time.
+
+    \b
+    ele tune smi2mol --set task.size=20000 --trials 30
+    ele tune my.toml --space ranges.toml --processes 2 -o best.toml
+    ele train best.toml -o run
+    """
+    from ele_core import config as configuration
+    from ele_core.errors import ConfigError
+    from ele_core.files import write_text
+    from ele_core.monitor import ConsoleMonitor, Monitor
+    from ele_core.tuning import Search
+    from ele_core.tuning.table import table
+
+    if Path(target).resolve() == Path(source).resolve():
+        raise ConfigError("would be overwritten.", where=target, fix="Choose another file with -o.")
+    journal = Path(storage or f"{Path(source).stem}-trials.journal")
+    ranges, runs = Path(space) if space else None, Path(keep) if keep else None
+    search = Search.of(source, overrides, ranges, journal, limit=limit, prune=prune, keep=runs)
+    if count > 1 and WORKER not in os.environ:
+        from ele_core.cli.launch import side_by_side
+
+        code = side_by_side(sys.argv[1:], [{WORKER: str(number)} for number in range(count)])
+        if code:
+            sys.exit(code)
+    else:
+        search.run(trials, ConsoleMonitor())
+    if WORKER in os.environ:
+        return
+    metric = search.metric(Monitor())
+    study = search.open(metric)
+    best = search.best(study)
+    write_text(Path(target), configuration.dump(search.config(best.params)))
+    click.echo(table(study.get_trials(deepcopy=False), metric.name, best.number))
+    click.echo(f"Best: trial {best.number}, {metric.name} {best.value:.4f} on validation pairs. Wrote {target}")
+    click.echo(f"Next: ele train {target} -o run")

@@ -1,0 +1,51 @@
+"""How long the rest will take: declared times, corrected by those that were measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ele_core.reproduction.plan import Job
+
+
+@dataclasses.dataclass(frozen=True)
+class Forecast:
+    """Times of jobs at one scale."""
+
+    scale: str
+    done: Sequence[tuple[Job, Mapping[str, Any]]]
+    """Jobs that were measured, with their records."""
+
+    def seconds(self, jobs: Sequence[Job]) -> float | None:
+        """Of some jobs together; none where neither a declared nor a measured time is known of one of them."""
+        times = [self._seconds(job) for job in jobs]
+        return None if None in times else sum(time for time in times if time is not None)
+
+    def _seconds(self, job: Job) -> float | None:
+        same = [spent(record) for other, record in self.done if other.row.name == job.row.name]
+        if same:
+            return sum(same) / len(same)
+        declared = job.row.minutes.get(self.scale)
+        return None if declared is None else 60 * declared * self._pace()
+
+    def _pace(self) -> float:
+        """How much slower this machine is than declared."""
+        pairs = [(spent(record), job.row.minutes.get(self.scale)) for job, record in self.done]
+        known = [(seconds, 60 * minutes) for seconds, minutes in pairs if minutes]
+        return sum(seconds for seconds, _ in known) / sum(declared for _, declared in known) if known else 1.0
+
+
+def spent(record: Mapping[str, Any]) -> float:
+    """Seconds from the start of the job to its record, as they were measured then."""
+    return float(record.get("wall_seconds", 0.0))
+
+
+def in_words(seconds: float | None) -> str:
+    """A duration as one says it."""
+    if seconds is None:
+        return "an unknown time"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
