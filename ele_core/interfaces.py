@@ -107,6 +107,8 @@ class Drawing:
 
     text: str
     svg: str | None = None
+    pieces: tuple[tuple[str, bool], ...] = ()
+    """The object as text in pieces, each with whether it differs from what it is drawn against; empty: not known."""
 
     def _repr_svg_(self) -> str | None:
         return self.svg

@@ -23,11 +23,12 @@ from ele_core.devices import pick_device
 from ele_core.distributed import Processes, joined
 from ele_core.errors import ConfigError, DataError, Locked, ModelError, UnknownComponent
 from ele_core.evaluation import Evaluation, evaluate, prediction_rows
-from ele_core.files import locked, write_text
+from ele_core.files import locked
 from ele_core.interfaces import Reference, Task
 from ele_core.loading import Prepared, prepare
 from ele_core.model import Model
 from ele_core.monitor import Monitor
+from ele_core.outcomes import Outcome, Settings, keep, kept
 from ele_core.plugins import registry
 from ele_core.resuming import (
     CHECKPOINTS,
@@ -45,7 +46,6 @@ from ele_core.resuming import (
 )
 from ele_core.signals import Stop
 from ele_core.storage import load_model
-from ele_core.tables import as_csv
 from ele_core.trainer import assemble
 
 LARGEST_DATA = 1 << 30
@@ -186,15 +186,19 @@ class Run:
             context = context_for(model.config, monitor, processes)
             with processes.main_first():
                 prepared = self.data(context)
-            rows = getattr(prepared.data, split)[:limit]
-            inputs, outputs = prepared.data.inputs_at(rows), prepared.data.outputs[rows]
+            chosen = getattr(prepared.data, split)[:limit]
+            inputs, outputs = prepared.data.inputs_at(chosen), prepared.data.outputs[chosen]
             settings = {"split": split, "limit": limit, "oracle": oracle}
             with self.resumable(model, settings, context, every) as resumable:
                 result = evaluate(model, inputs, outputs, oracle=oracle, context=resumable)
                 if processes.main:
-                    name = f"{split}-{model.config.decoder.name}{'-oracle' if oracle else ''}.csv"
-                    write_text(self.folder / "predictions" / name, as_csv(prediction_rows(model, inputs, result)))
+                    rows = prediction_rows(model, inputs, result)
+                    keep(self.folder, self._name_of(model, settings), settings, model.config, rows, result)
         return result
+
+    def outcome(self, model: Model, settings: Settings) -> Outcome | None:
+        """What `evaluate` found with this model and these settings, if it was asked before."""
+        return kept(self.folder, self._name_of(model, settings), model.config.decoder.name, settings)
 
     @contextmanager
     def resumable(self, model: Model, settings: Any, context: Context, every: float = EVERY) -> Iterator[Context]:

@@ -6,6 +6,7 @@ Charges, hydrogens, stereo and isotopes are no part of a molecule here: only whi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 import rdkit
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdDepictor, rdFMCS
+from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D
 
 VERSION = rdkit.__version__
@@ -23,6 +24,17 @@ BOND_TYPES = {
     "triple": Chem.BondType.TRIPLE,
     "quadruple": Chem.BondType.QUADRUPLE,
 }
+HIGHLIGHT = (1.0, 0.74, 0.35)
+"""Orange: told from the colours of all elements, also by who does not see red and green apart."""
+SHORTER = [
+    (re.compile(pattern), shorter)
+    for pattern, shorter in (
+        (r"<!--.*?-->|xmlns:\w+='[^']*'|version='1.1'|baseProfile='full'|xml:space='preserve'|class='[^']*'", ""),
+        (r"stroke-linecap:butt;|stroke-linejoin:miter;|(stroke-miterlimit|stroke-opacity|fill-opacity):\d+;", ""),
+        (r"\s+", " "),
+        (r"> ", ">"),
+    )
+]
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
 Atoms = tuple[str, ...]
@@ -149,21 +161,40 @@ def unknown_elements(symbols: Collection[str]) -> list[str]:
 
 
 def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
-    """An SVG of a molecule, sanitised or not; what it does not share with `reference` is highlighted."""
+    """An SVG of a molecule, sanitised or not; what it does not share with `reference` is highlighted.
+
+    It is turned so that what both share lies as in the picture of the reference.
+    """
     with quiet():
-        molecule = Chem.Mol(molecule)
-        molecule.UpdatePropertyCache(strict=False)
-        Chem.FastFindRings(molecule)
-        rdDepictor.Compute2DCoords(molecule)
-        atoms, bonds = _different(molecule, reference) if reference is not None else ([], [])
+        molecule, reference = laid_out(molecule), None if reference is None else laid_out(reference)
+        shared, atoms, bonds = ([], [], []) if reference is None else _different(molecule, reference)
+        if len(shared) > 2:
+            rdMolAlign.AlignMol(molecule, reference, atomMap=shared)
         canvas = rdMolDraw2D.MolDraw2DSVG(*size)
         options: Any = canvas.drawOptions()  # typed wrongly in rdkit's stubs
         options.prepareMolsBeforeDrawing = False
         options.clearBackground = False
+        options.setHighlightColour(HIGHLIGHT)
         canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
         canvas.FinishDrawing()
-        svg: str = canvas.GetDrawingText()
-    return svg[svg.index("<svg") :]
+        return compact(canvas.GetDrawingText())
+
+
+def laid_out(molecule: Chem.Mol) -> Chem.Mol:
+    """A copy with coordinates in the plane."""
+    copy = Chem.Mol(molecule)
+    copy.UpdatePropertyCache(strict=False)
+    Chem.FastFindRings(copy)
+    rdDepictor.Compute2DCoords(copy)
+    return copy
+
+
+def compact(svg: str) -> str:
+    """RDKit's SVG without what does not show: half of its bytes are comments, classes and styles that are defaults."""
+    svg = svg[svg.index("<svg") :]
+    for pattern, shorter in SHORTER:
+        svg = pattern.sub(shorter, svg)
+    return svg
 
 
 @contextmanager
@@ -249,11 +280,11 @@ def _donor(atoms: Iterable[Chem.Atom], order: dict[int, int]) -> Chem.Atom | Non
     return None
 
 
-def _different(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
-    """Atoms and bonds of `molecule` outside its largest common connected part with `reference`, within a second."""
-    reference = Chem.Mol(reference)
-    reference.UpdatePropertyCache(strict=False)
-    Chem.FastFindRings(reference)
+def _different(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """The largest common connected part, found within a second, and the atoms and bonds of `molecule` outside it.
+
+    The part is given as pairs of an atom of `molecule` and one of `reference`.
+    """
     common = rdFMCS.FindMCS([molecule, reference], timeout=1)
     pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # matches nothing where there is nothing common
     match = molecule.GetSubstructMatch(pattern)
@@ -262,4 +293,5 @@ def _different(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list
         for bond in (pattern.GetBonds() if match else ())
     }
     atoms = [i for i in range(molecule.GetNumAtoms()) if i not in match]
-    return atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]
+    pairs = list(zip(match, reference.GetSubstructMatch(pattern), strict=False))
+    return pairs, atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]

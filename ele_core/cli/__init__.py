@@ -14,6 +14,7 @@ from ele_core.cli.init import init
 from ele_core.cli.launch import hold_on_to_parent
 from ele_core.cli.plugins import plugins
 from ele_core.cli.predict import predict
+from ele_core.cli.report import report
 from ele_core.cli.resume import resume
 from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
@@ -34,7 +35,7 @@ def cli() -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
 
 
-for command in (init, train, resume, evaluate, sweep, predict, plugins, debug):
+for command in (init, train, resume, evaluate, report, sweep, predict, plugins, debug):
     cli.add_command(command)
 
 

@@ -1,0 +1,41 @@
+"""A run as one page to look at: numbers, curves, pictures, the embedding and how decoding went, in one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ele_core.archive import read_json
+from ele_core.context import Context
+from ele_core.devices import pick_device
+from ele_core.files import write_text
+from ele_core.monitor import Monitor
+from ele_core.report.collect import collect
+from ele_core.report.measured import Wanted, evaluated, measure
+from ele_core.report.page import render
+from ele_core.runs import LARGEST_DATA, Run
+
+__all__ = ["FILE", "Wanted", "evaluate_for_report", "split_for", "write_report"]
+
+FILE = "report.html"
+"""The page's name in a run folder, where no other is asked for."""
+
+
+def evaluate_for_report(run: Run, wanted: Wanted, monitor: Monitor) -> None:
+    """Make the evaluations that the page shows, unless they were made before; several processes share the work."""
+    evaluated(run, wanted, monitor)
+
+
+def write_report(run: Run, wanted: Wanted, monitor: Monitor, file: Path | None = None) -> Path:
+    """Write the page, evaluating first what was not evaluated yet; where it is."""
+    model = run.model(wanted.overrides)
+    context = Context(model.config.seed, pick_device(model.config.device), monitor)
+    measured = measure(run, model, wanted, monitor)
+    contents = collect(run, model, measured, wanted, context)
+    target = file or run.folder / FILE
+    write_text(target, render("report.html", contents.shown, contents.data))
+    return target
+
+
+def split_for(run: Run) -> str:
+    """The split to show where none is asked for: the test set, or the validation set where no test was held out."""
+    return "test" if read_json(run.folder / "data.json", LARGEST_DATA).get("test") else "validation"
