@@ -32,6 +32,10 @@ checkpoint_every = click.option(
     help="How often the state is kept, if that takes no more than 2 % of the time; 0 is after every step.",
 )
 
+with_report = click.option(
+    "--report/--no-report", "with_report", default=True, help="Write RUN/report.html at the end [default: yes]."
+)
+
 
 def processes(command: Command) -> Command:
     """`--processes N`: the command starts itself N times and waits; each of these is a member of a group."""

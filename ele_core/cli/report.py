@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
+
+if TYPE_CHECKING:
+    from ele_core.distributed import Processes
+    from ele_core.runs import Run
 
 
 @click.command()
@@ -57,3 +62,27 @@ def report(
     wanted = Wanted(split or split_for(opened), limit, (*chosen, *overrides), examples)
     written = write_report(opened, wanted, ConsoleMonitor(), Path(file) if file else None)
     click.echo(f"Report: {written}")
+
+
+def report_at_end(run: Run, processes: Processes) -> None:
+    """The report of a training that has just finished; one that fails is a warning, for the training is done.
+
+    Several processes share the decoding, and the main one writes.
+    """
+    from ele_core.errors import Interrupted
+    from ele_core.monitor import ConsoleMonitor, Monitor
+    from ele_core.report import Wanted, evaluate_for_report, split_for, write_report
+
+    monitor = ConsoleMonitor() if processes.main else Monitor()
+    again = f"Write it with: ele report {run.folder}"
+    try:
+        wanted = Wanted(split_for(run))
+        evaluate_for_report(run, wanted, monitor)
+        if processes.main:
+            click.echo(f"Report: {write_report(run, wanted, monitor)}")
+    except Interrupted as stopped:
+        what = "stopped while its report was made; the run is trained."
+        raise Interrupted(what, where=str(run.folder), signal=stopped.exit_code - 128, fix=again) from None
+    except Exception as error:
+        if processes.main:
+            click.echo(f"Warning: there is no report: {error or type(error).__name__} {again}", err=True)
