@@ -8,6 +8,7 @@ import sys
 import click
 
 from ele_core import __version__
+from ele_core.cli.compare import compare
 from ele_core.cli.debug import debug
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.init import init
@@ -35,7 +36,7 @@ def cli() -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
 
 
-for command in (init, train, resume, evaluate, report, sweep, predict, plugins, debug):
+for command in (init, train, resume, evaluate, report, compare, sweep, predict, plugins, debug):
     cli.add_command(command)
 
 

@@ -10,11 +10,12 @@ from ele_core.devices import pick_device
 from ele_core.files import write_text
 from ele_core.monitor import Monitor
 from ele_core.report.collect import collect
+from ele_core.report.comparison import Comparison
 from ele_core.report.measured import Wanted, evaluated, measure
 from ele_core.report.page import render
 from ele_core.runs import LARGEST_DATA, Run
 
-__all__ = ["FILE", "Wanted", "evaluate_for_report", "split_for", "write_report"]
+__all__ = ["FILE", "Wanted", "evaluate_for_report", "split_for", "write_comparison", "write_report"]
 
 FILE = "report.html"
 """The page's name in a run folder, where no other is asked for."""
@@ -34,6 +35,12 @@ def write_report(run: Run, wanted: Wanted, monitor: Monitor, file: Path | None =
     target = file or run.folder / FILE
     write_text(target, render("report.html", contents.shown, contents.data))
     return target
+
+
+def write_comparison(comparison: Comparison, file: Path) -> Path:
+    """Write runs side by side as a page."""
+    write_text(file, render("compare.html", {"comparison": comparison}, {"curves": comparison.curves}))
+    return file
 
 
 def split_for(run: Run) -> str:

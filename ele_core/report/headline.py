@@ -85,8 +85,9 @@ class Headline:
         self.shares = SHARES | yes_or_no
 
     def numbers(self) -> list[Number]:
-        """Every metric of the evaluation, those of the space first."""
-        return [self._number(name, value) for name, value in self.measured.outcome.metrics.items()]
+        """Every metric of the evaluation, those of the space first; how many examples there are is said elsewhere."""
+        means = self.measured.outcome.metrics
+        return [self._number(name, value) for name, value in means.items() if name != "examples"]
 
     def _number(self, name: str, value: float) -> Number:
         metric = self.metrics.get(name)

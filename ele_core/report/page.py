@@ -15,7 +15,7 @@ FIRST = "theme.js"
 """What runs before anything is shown."""
 SCRIPTS = {
     "report.html": ("page.js", "charts.js", "curves.js", "gallery.js", "embedding.js", "trajectory.js"),
-    "compare.html": ("page.js", "charts.js", "curves.js"),
+    "compare.html": ("page.js", "charts.js", "compare.js"),
 }
 """What each page runs, in this order."""
 

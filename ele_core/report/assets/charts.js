@@ -16,7 +16,7 @@ function scale([low, high], [from, to]) {
 }
 
 // A frame of `width` × `height` with ticks; returns the drawing, its scales and the room inside.
-function frame(width, height, xs, ys, { xLabel = "", yLabel = "", label = "" } = {}) {
+function frame(width, height, xs, ys, { xLabel = "", yLabel = "", label = "", whole = false } = {}) {
   const room = { left: 52, right: width - 14, top: yLabel ? 26 : 12, bottom: height - (xLabel ? 42 : 26) };
   const x = scale(xs, [room.left, room.right]);
   const y = scale(ys, [room.bottom, room.top]);
@@ -25,7 +25,8 @@ function frame(width, height, xs, ys, { xLabel = "", yLabel = "", label = "" } =
     picture.append(shape("line", { class: "grid", x1: room.left, x2: room.right, y1: y(value), y2: y(value) }));
     picture.append(shape("text", { x: room.left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)));
   }
-  for (const value of ticks(...xs, Math.max(3, Math.floor(width / 90)))) {
+  const across = ticks(...xs, Math.max(3, Math.floor(width / 90)));
+  for (const value of whole ? across.filter(Number.isInteger) : across) {
     picture.append(shape("text", { x: x(value), y: room.bottom + 18, "text-anchor": "middle" }, number(value)));
   }
   picture.append(shape("line", { class: "axis", x1: room.left, x2: room.right, y1: room.bottom, y2: room.bottom }));
@@ -77,7 +78,7 @@ function bins(values, most = 30) {
 function histogram(values, label, width) {
   const { counts, start, size, whole, total } = bins(values);
   const { picture, x, y } = frame(width, 300, [start, start + size * counts.length], [0, Math.max(...counts) * 1.05 || 1], {
-    xLabel: label, yLabel: "predictions", label: `Distribution of ${label} over ${total} predictions`,
+    whole, xLabel: label, yLabel: "predictions", label: `Distribution of ${label} over ${total} predictions`,
   });
   counts.forEach((count, i) => {
     const from = start + i * size;

@@ -88,7 +88,7 @@ byId("gallery-more").addEventListener("click", () => {
 });
 showGallery();
 
-options(byId("histogram-metric"), [...DATA.metrics.map((m) => [m.name, m.label]), ["energy", "energy"]]);
+options(byId("histogram-metric"), [...DATA.metrics.map((m) => [m.name, m.label]), ["energy", "energy"]], DATA.metrics.find((m) => !m.share)?.name);
 const redrawHistogram = drawn(byId("histogram"), (width) => {
   const name = byId("histogram-metric").value;
   const found = DATA.metrics.find((metric) => metric.name === name);
