@@ -25,7 +25,7 @@ from ele_core.errors import ConfigError, DataError, Locked, ModelError, UnknownC
 from ele_core.evaluation import Evaluation, evaluate, prediction_rows
 from ele_core.files import locked
 from ele_core.interfaces import Reference, Task
-from ele_core.loading import Prepared, prepare
+from ele_core.loading import Prepared, prepare, summary
 from ele_core.model import Model
 from ele_core.monitor import Monitor
 from ele_core.outcomes import Outcome, Settings, keep, kept
@@ -74,6 +74,7 @@ class Run:
         *,
         every: float = EVERY,
         surrogate_from: Run | None = None,
+        log: str | None = None,
     ) -> Run:
         """Train into `folder`, which must be new or empty; nothing is written before the training can begin."""
         with joined() as processes:
@@ -87,7 +88,7 @@ class Run:
             surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
             begin(folder, prepared, context, surrogate)
             processes.wait()
-            train_in(folder, prepared, context, every=every)
+            train_in(folder, prepared, context, every=every, log=log)
         return cls(folder)
 
     @classmethod
@@ -99,6 +100,7 @@ class Run:
         every: float = EVERY,
         accept_changes: bool = False,
         overrides: Sequence[str] = (),
+        log: str | None = None,
     ) -> Run:
         """Go on with a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
         if not unfinished(folder):
@@ -114,7 +116,7 @@ class Run:
                 raise ModelError("this run was started from Python, which has its data.", where=str(folder), fix=fix)
             with processes.main_first():
                 prepared = prepare(config, context)
-            train_in(folder, prepared, context, every=every, accept_changes=accept_changes)
+            train_in(folder, prepared, context, every=every, accept_changes=accept_changes, log=log)
         return cls(folder)
 
     @cached_property
@@ -288,12 +290,3 @@ def free_folder(parent: Path, name: str) -> Path:
             number += 1
         else:
             return folder
-
-
-def summary(prepared: Prepared) -> str:
-    """One line on what will be trained on."""
-    data = prepared.data
-    extra = f", {len(data.extra):,} extra outputs" if data.extra is not None else ""
-    left_out = f", {len(data.rejected):,} rows left out" if data.rejected else ""
-    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
-    return f"{data.source}: {sizes}{extra}{left_out}"

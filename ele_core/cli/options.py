@@ -32,6 +32,26 @@ checkpoint_every = click.option(
     help="How often the state is kept, if that takes no more than 2 % of the time; 0 is after every step.",
 )
 
+
+def log(command: Command) -> Command:
+    """`--log tensorboard`, refused at once where the package is missing."""
+
+    @click.option(
+        "--log",
+        type=click.Choice(["tensorboard"]),
+        help="Write the evaluations to RUN/tensorboard too; look at them with: tensorboard --logdir RUN",
+    )
+    @functools.wraps(command)
+    def checked(*args: Any, log: str | None, **kwargs: Any) -> Any:
+        if log:
+            from ele_core.tensorboard import check_installed
+
+            check_installed()
+        return command(*args, log=log, **kwargs)
+
+    return checked  # type: ignore[return-value]
+
+
 with_report = click.option(
     "--report/--no-report", "with_report", default=True, help="Write RUN/report.html at the end [default: yes]."
 )

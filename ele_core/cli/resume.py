@@ -19,9 +19,12 @@ from ele_core.cli.train import finished
 )
 @options.checkpoint_every
 @options.with_report
+@options.log
 @options.overrides
 @options.processes
-def resume(run: str, accept_changes: bool, every: float, with_report: bool, overrides: tuple[str, ...]) -> None:
+def resume(
+    run: str, accept_changes: bool, every: float, with_report: bool, log: str | None, overrides: tuple[str, ...]
+) -> None:
     """Go on with RUN from its last checkpoint: weights and metrics end as if it had never stopped.
 
     \b
@@ -33,5 +36,7 @@ def resume(run: str, accept_changes: bool, every: float, with_report: bool, over
     from ele_core.runs import Run
 
     with joined() as processes:
-        done = Run.resume(Path(run), ConsoleMonitor(), every=every, accept_changes=accept_changes, overrides=overrides)
+        done = Run.resume(
+            Path(run), ConsoleMonitor(), every=every, accept_changes=accept_changes, overrides=overrides, log=log
+        )
         finished(done, processes, with_report)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @options.data_options
 @options.checkpoint_every
 @options.with_report
+@options.log
 @options.overrides
 @options.processes
 def train(
@@ -39,6 +40,7 @@ def train(
     on_error: str | None,
     every: float,
     with_report: bool,
+    log: str | None,
     overrides: tuple[str, ...],
 ) -> None:
     """Train from a TOML file, or from a task's name for its defaults.
@@ -66,7 +68,7 @@ def train(
         target = Path(processes.text_from_main(name))
         earlier = Run(surrogate_from) if surrogate_from else None
         try:
-            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier)
+            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier, log=log)
         except EleError:
             if reserved:
                 with suppress(OSError):  # not empty: the training had begun

@@ -58,6 +58,10 @@ class Table:
     better: str
     sources: list[str]
 
+    def of(self, kind: str) -> list[Row]:
+        """The rows that were `published`, or those of the `run`."""
+        return [row for row in self.rows if (row.kind == "published") == (kind == "published")]
+
     def width(self, row: Row) -> float:
         """The length of a row's bar in per cent."""
         return 0.0 if row.value is None else max(1.0, min(100.0, 100 * row.value / self.largest))

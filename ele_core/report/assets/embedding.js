@@ -2,12 +2,14 @@
 const RAMP = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 const map = { kept: null };
 
+// The darkest colours vanish on a dark ground, the brightest on a light one.
 function ramp(share) {
-  const at = Math.max(0, Math.min(1, share)) * (RAMP.length - 1);
+  const [from, to] = document.documentElement.dataset.theme === "dark" ? [0.16, 1] : [0, 0.94];
+  const at = (from + (to - from) * Math.max(0, Math.min(1, share))) * (RAMP.length - 1);
   const low = Math.floor(at), high = Math.min(RAMP.length - 1, low + 1);
   const parts = [1, 3, 5].map((k) => {
-    const [from, to] = [RAMP[low], RAMP[high]].map((c) => parseInt(c.slice(k, k + 2), 16));
-    return Math.round(from + (to - from) * (at - low));
+    const [one, other] = [RAMP[low], RAMP[high]].map((c) => parseInt(c.slice(k, k + 2), 16));
+    return Math.round(one + (other - one) * (at - low));
   });
   return `rgb(${parts.join(" ")})`;
 }
@@ -38,11 +40,19 @@ function legend({ name, distinct, low, high, share }) {
 
 function detail(row) {
   const name = `${PRIMARY.label} ${scoreText(PRIMARY, score(PRIMARY, row))}, energy ${number(ROWS.energy[row], 3)}`;
-  byId("map-detail").replaceChildren(
-    element("p", {}, element("b", {}, "truth")), ...drawing(plain(row, 1), false).filter(Boolean),
-    element("p", { class: "mono" }, ROWS.truth[row]),
-    element("p", {}, element("b", {}, "prediction")), element("p", { class: "mono" }, ROWS.prediction[row]),
-    element("p", { class: "faint" }, name));
+  const side = (title, which) => [element("p", {}, element("b", {}, title)), ...drawing(plain(row, which))];
+  byId("map-detail").replaceChildren(...[...side("truth", 1), ...side("prediction", 0)].filter(Boolean), element("p", { class: "faint" }, name));
+}
+
+// The number by which most structures differ says most as a colour.
+function telling() {
+  const most = ([, values]) => {
+    const counts = new Map();
+    for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+    return Math.max(...counts.values());
+  };
+  const known = Object.entries(DATA.properties);
+  return known.length ? known.reduce((best, next) => (most(next) < most(best) ? next : best))[0] : null;
 }
 
 function mapPicture(width) {
@@ -84,7 +94,7 @@ function mapPicture(width) {
 
 if (DATA.maps.length) {
   options(byId("map-kind"), DATA.maps.map((m, i) => [i, m.name]), DATA.maps.length - 1);
-  options(byId("map-colour"), [...PAINTS].map(([key, [name]]) => [key, name]));
+  options(byId("map-colour"), [...PAINTS].map(([key, [name]]) => [key, name]), telling());
   const again = drawn(byId("map"), mapPicture);
   for (const id of ["map-kind", "map-colour"]) byId(id).addEventListener("input", again);
 } else {

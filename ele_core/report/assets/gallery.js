@@ -14,7 +14,7 @@ const SORTS = (() => {
   const by = (value, sign) => (a, b) => sign * (value(a) - value(b)) || a - b;
   const text = (name) => (a, b) => (ROWS[name][a] < ROWS[name][b] ? -1 : ROWS[name][a] > ROWS[name][b] ? 1 : a - b);
   const sorts = {
-    group: [`typical of its group`, null],
+    group: ["most telling first", null],
     worst: [`${PRIMARY.label}, worst first`, by((row) => score(PRIMARY, row), worst)],
     best: [`${PRIMARY.label}, best first`, by((row) => score(PRIMARY, row), -worst)],
     high: ["energy, high first", by((row) => ROWS.energy[row], -1)],

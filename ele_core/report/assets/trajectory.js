@@ -52,12 +52,14 @@ function showWay() {
   showStep();
 }
 
+// How far a decoding came, to begin with one that shows something.
+const gain = (w) => (PRIMARY.better === "min" ? w.scores[0] - w.scores.at(-1) : w.scores.at(-1) - w.scores[0]) + new Set(w.drawings).size / 100;
+
 function showExamples() {
   const decoder = byId("way-decoder").value;
   const own = WAYS.map((w, i) => [w, i]).filter(([w]) => w.decoder === decoder);
   options(byId("way-example"), own.map(([w, i]) => [i, `${w.group}: ${ROWS.input[w.row]}`]));
-  const moving = own.find(([w]) => new Set(w.drawings).size > 2 && w.scores.at(-1) !== w.scores[0]) ?? own[0];
-  byId("way-example").value = moving[1];
+  byId("way-example").value = own.reduce((best, next) => (gain(next[0]) > gain(best[0]) ? next : best))[1];
   showWay();
 }
 
