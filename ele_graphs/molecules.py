@@ -167,9 +167,7 @@ def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int,
     """
     with quiet():
         molecule, reference = laid_out(molecule), None if reference is None else laid_out(reference)
-        shared, atoms, bonds = ([], [], []) if reference is None else _different(molecule, reference)
-        if len(shared) > 2:
-            rdMolAlign.AlignMol(molecule, reference, atomMap=shared)
+        atoms, bonds = ([], []) if reference is None else _compared(molecule, reference)
         canvas = rdMolDraw2D.MolDraw2DSVG(*size)
         options: Any = canvas.drawOptions()  # typed wrongly in rdkit's stubs
         options.prepareMolsBeforeDrawing = False
@@ -280,18 +278,23 @@ def _donor(atoms: Iterable[Chem.Atom], order: dict[int, int]) -> Chem.Atom | Non
     return None
 
 
-def _different(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """The largest common connected part, found within a second, and the atoms and bonds of `molecule` outside it.
+def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
+    """Atoms and bonds of `molecule` outside its largest common connected part with `reference`, within a second.
 
-    The part is given as pairs of an atom of `molecule` and one of `reference`.
+    It is turned, and mirrored where that helps, so that the part lies as in `reference`.
     """
     common = rdFMCS.FindMCS([molecule, reference], timeout=1)
     pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # matches nothing where there is nothing common
-    match = molecule.GetSubstructMatch(pattern)
+    matches = molecule.GetSubstructMatches(pattern, uniquify=False, maxMatches=24)
+    there = reference.GetSubstructMatch(pattern)
+    maps = [list(zip(match, there, strict=True)) for match in matches if len(there) > 2]
+    if maps:
+        nearest = min(maps, key=lambda pairs: rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs))
+        rdMolAlign.AlignMol(molecule, reference, atomMap=nearest)
+    match = matches[0] if matches else ()
     shared = {
         molecule.GetBondBetweenAtoms(match[bond.GetBeginAtomIdx()], match[bond.GetEndAtomIdx()]).GetIdx()
         for bond in (pattern.GetBonds() if match else ())
     }
     atoms = [i for i in range(molecule.GetNumAtoms()) if i not in match]
-    pairs = list(zip(match, reference.GetSubstructMatch(pattern), strict=False))
-    return pairs, atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]
+    return atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]

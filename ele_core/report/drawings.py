@@ -27,6 +27,15 @@ class Drawings:
             self.stored.append(as_plain(self._draw(text, against)))
         return self.numbers[key]
 
+    def pair(self, prediction: str, truth: str) -> tuple[int, int]:
+        """The numbers of a prediction and its truth, side by side.
+
+        A space may turn a picture so that it lies like the one it is drawn against: the truth stays as it is. Texts
+        mark on both sides what the other lacks.
+        """
+        own = self.number(prediction, truth)
+        return own, self.number(truth) if "svg" in self.stored[own] else self.number(truth, prediction)
+
     def _draw(self, text: str, against: str | None) -> Drawing:
         try:
             parsed = None if against is None else self.space.parse(against)

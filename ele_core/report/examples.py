@@ -22,12 +22,12 @@ class Examples:
 
 
 def examples(measured: Measured, metric: Metric[Any], count: int, drawings: Drawings, context: Context) -> Examples:
-    """Choose `count` rows, a third for each group, and draw them; prediction and truth mark what the other lacks."""
+    """Choose `count` rows, a third for each group, and draw them."""
     groups = choose(worst_first(measured, metric), count)
     predictions, truths = measured.texts["prediction"], measured.texts["truth"]
     rows = [row for group in groups.values() for row in group]
     drawn = {
-        row: (drawings.number(predictions[row], truths[row]), drawings.number(truths[row], predictions[row]))
+        row: drawings.pair(predictions[row], truths[row])
         for row in context.monitor.progress(rows, description="drawing")
     }
     return Examples(groups, drawn)

@@ -31,7 +31,8 @@ def maps(embeddings: Tensor, queries: Tensor | None, seed: int) -> list[Map]:
     if len(embeddings) < 3:
         return []
     found = [principal(embeddings, queries)]
-    if FEWEST <= len(embeddings) <= MOST:
+    apart = bool((embeddings != embeddings[0]).any())
+    if FEWEST <= len(embeddings) <= MOST and embeddings.shape[1] > 2 and apart:
         found.append(neighbourhoods(embeddings, seed))
     return found
 

@@ -77,7 +77,7 @@ class Way:
     def drawn(self, decoder: str, group: str, row: int, drawings: Drawings) -> Trajectory:
         """With every structure drawn against the truth."""
         numbers = [drawings.number(text, self.truth) for text in self.texts]
-        truth = drawings.number(self.truth, self.truth)
+        truth = drawings.number(self.truth)
         return Trajectory(decoder, group, row, truth, self.steps, self.energies, self.scores, numbers)
 
 

@@ -12,7 +12,7 @@ function wayChart(width) {
   if (!chosen) return shape("svg", {});
   const last = chosen.steps.length - 1;
   const [, high] = extent(chosen.energies, 0.06);
-  const { picture, x, y, room } = frame(width, 210, [chosen.steps[0], chosen.steps[last] || 1], [0, high], { xLabel: "step", yLabel: "energy", label: "Energy at each step" });
+  const { picture, x, y, room } = frame(width, 210, [chosen.steps[0], chosen.steps[last] || 1], [0, high], { whole: true, xLabel: "step", yLabel: "energy", label: "Energy at each step" });
   const stroke = colour("--blue");
   picture.append(shape("path", { class: "line", stroke, d: path(chosen.steps, chosen.energies, x, y) }));
   const at = Number(byId("way-slider").value);
