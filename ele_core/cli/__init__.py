@@ -25,6 +25,7 @@ EPILOG = """
 \b
 A first run, in a few minutes:
   ele train number-words -o run     learn to read numbers
+  ele report run                    a page to look at: run/report.html
   ele evaluate run                  measure it on unseen numbers
   echo "forty-two" | ele predict run -
 """
