@@ -6,7 +6,6 @@ Charges, hydrogens, stereo and isotopes are no part of a molecule here: only whi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D
 
+from ele_graphs.svg import compact
+
 VERSION = rdkit.__version__
 BOND_TYPES = {
     "single": Chem.BondType.SINGLE,
@@ -26,15 +27,6 @@ BOND_TYPES = {
 }
 HIGHLIGHT = (1.0, 0.74, 0.35)
 """Orange: told from the colours of all elements, also by who does not see red and green apart."""
-SHORTER = [
-    (re.compile(pattern), shorter)
-    for pattern, shorter in (
-        (r"<!--.*?-->|xmlns:\w+='[^']*'|version='1.1'|baseProfile='full'|xml:space='preserve'|class='[^']*'", ""),
-        (r"stroke-linecap:butt;|stroke-linejoin:miter;|(stroke-miterlimit|stroke-opacity|fill-opacity):\d+;", ""),
-        (r"\s+", " "),
-        (r"> ", ">"),
-    )
-]
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
 Atoms = tuple[str, ...]
@@ -187,14 +179,6 @@ def laid_out(molecule: Chem.Mol) -> Chem.Mol:
     return copy
 
 
-def compact(svg: str) -> str:
-    """RDKit's SVG without what does not show: half of its bytes are comments, classes and styles that are defaults."""
-    svg = svg[svg.index("<svg") :]
-    for pattern, shorter in SHORTER:
-        svg = pattern.sub(shorter, svg)
-    return svg
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """RDKit says nothing on standard error inside: we say it ourselves."""
@@ -281,7 +265,7 @@ def _donor(atoms: Iterable[Chem.Atom], order: dict[int, int]) -> Chem.Atom | Non
 def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
     """Atoms and bonds of `molecule` outside its largest common connected part with `reference`, within a second.
 
-    It is turned, and mirrored where that helps, so that the part lies as in `reference`.
+    It is turned, and mirrored where that helps, so that the part lies as in `reference`; laid out alike where all is.
     """
     common = rdFMCS.FindMCS([molecule, reference], timeout=1)
     pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # matches nothing where there is nothing common
@@ -291,6 +275,9 @@ def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[
     if maps:
         nearest = min(maps, key=lambda pairs: rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs))
         rdMolAlign.AlignMol(molecule, reference, atomMap=nearest)
+        if molecule.GetNumBonds() == reference.GetNumBonds() == common.numBonds:
+            for own, other in nearest:
+                molecule.GetConformer().SetAtomPosition(own, reference.GetConformer().GetAtomPosition(other))
     match = matches[0] if matches else ()
     shared = {
         molecule.GetBondBetweenAtoms(match[bond.GetBeginAtomIdx()], match[bond.GetEndAtomIdx()]).GetIdx()

@@ -77,7 +77,7 @@ def report_at_end(run: Run, processes: Processes) -> None:
     again = f"Write it with: ele report {run.folder}"
     try:
         wanted = Wanted(split_for(run))
-        evaluate_for_report(run, wanted, monitor)
+        evaluate_for_report(run, wanted, monitor, processes)
         if processes.main:
             click.echo(f"Report: {write_report(run, wanted, monitor)}")
     except Interrupted as stopped:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ele_core.distributed import Processes
 from ele_core.errors import ModelError
 from ele_core.interfaces import Metric
 from ele_core.model import Model
@@ -49,9 +50,9 @@ class Measured:
         return len(self.energies)
 
 
-def measure(run: Run, model: Model, wanted: Wanted, monitor: Monitor) -> Measured:
+def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
     """Every prediction of the split, and every metric of the space for it."""
-    outcome, oracle = evaluated(run, wanted, monitor, model)
+    outcome, oracle = (outcome_of(run, model, wanted, oracle=oracle) for oracle in (False, True))
     rows, oracle_rows = outcome.rows, oracle.rows
     names = [name for name in metrics_of(model) if rows and name in rows[0]]
     try:
@@ -68,22 +69,24 @@ def measure(run: Run, model: Model, wanted: Wanted, monitor: Monitor) -> Measure
         raise ModelError("not a table of predictions.", where=str(outcome.file), fix=fix) from None
 
 
-def evaluated(run: Run, wanted: Wanted, monitor: Monitor, model: Model | None = None) -> tuple[Outcome, Outcome]:
-    """The outcomes of decoding from the queries and from the true embedding, evaluated where that was not done."""
-    loaded = model or run.model(wanted.overrides)
+def evaluate_missing(run: Run, model: Model, wanted: Wanted, monitor: Monitor, processes: Processes) -> None:
+    """Decode from the queries and from the true embedding, unless that was done before.
 
-    def found(oracle: bool) -> Outcome:
+    Several processes share the work: all of them call this, and the main one looks what is missing.
+    """
+    for oracle in (False, True):
         settings = wanted.settings(oracle=oracle)
-        outcome = run.outcome(loaded, settings)
-        if outcome is None:
+        if processes.largest(int(processes.main and run.outcome(model, settings) is None)):
             monitor.message(f"decoding the {wanted.split} inputs{' from the true embedding' if oracle else ''}")
             run.evaluate(**settings, overrides=wanted.overrides, monitor=monitor)
-            outcome = run.outcome(loaded, settings)
-        if outcome is None:
-            raise ModelError("the evaluation was not kept.", where=str(run.folder), fix="Give the command again.")
-        return outcome
 
-    return found(oracle=False), found(oracle=True)
+
+def outcome_of(run: Run, model: Model, wanted: Wanted, *, oracle: bool) -> Outcome:
+    """What was evaluated before."""
+    outcome = run.outcome(model, wanted.settings(oracle=oracle))
+    if outcome is None:
+        raise ModelError("the evaluation was not kept.", where=str(run.folder), fix="Give the command again.")
+    return outcome
 
 
 def metrics_of(model: Model) -> Mapping[str, Metric[Any]]:
