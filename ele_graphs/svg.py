@@ -1,4 +1,4 @@
-"""RDKit's pictures without what does not show: half of their bytes are comments, classes and styles that are defaults."""
+"""RDKit's pictures without what does not show: half of their bytes are comments, classes and default styles."""
 
 from __future__ import annotations
 

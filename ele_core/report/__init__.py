@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ele_core.archive import read_json
 from ele_core.context import Context
 from ele_core.devices import pick_device
 from ele_core.distributed import Processes
@@ -14,7 +13,8 @@ from ele_core.report.collect import collect
 from ele_core.report.comparison import Comparison
 from ele_core.report.measured import Wanted, evaluate_missing, measured_before
 from ele_core.report.page import render
-from ele_core.runs import LARGEST_DATA, Run
+from ele_core.report.provenance import data_of
+from ele_core.runs import Run
 
 __all__ = ["FILE", "Wanted", "evaluate_for_report", "split_for", "write_comparison", "write_report"]
 
@@ -46,4 +46,4 @@ def write_comparison(comparison: Comparison, file: Path) -> Path:
 
 def split_for(run: Run) -> str:
     """The split to show where none is asked for: the test set, or the validation set where no test was held out."""
-    return "test" if read_json(run.folder / "data.json", LARGEST_DATA).get("test") else "validation"
+    return "test" if data_of(run).get("test") else "validation"

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ele_core.archive import read_json
 from ele_core.errors import EleError
 from ele_core.interfaces import OutputSpace
 from ele_core.outcomes import Outcome, all_kept
 from ele_core.plugins import registry
 from ele_core.records import training_seconds
 from ele_core.report.headline import SHARES, label
+from ele_core.report.provenance import data_of
 from ele_core.report.training import Curve, curves, duration
 from ele_core.resuming import flatten
-from ele_core.runs import LARGEST_DATA, Run
+from ele_core.runs import Run
 
 DIRECTIONS = {"exact": "max", "exact_unseen": "max", "regression_error": "min"}
 """Which way is better for the metrics that every evaluation has."""
@@ -68,7 +68,7 @@ class Comparison:
 def compare(folders: Sequence[str | Path]) -> Comparison:
     """The runs in `folders`, in this order."""
     runs = [Run(folder) for folder in folders]
-    data = [read_json(run.folder / "data.json", LARGEST_DATA) for run in runs]
+    data = [data_of(run) for run in runs]
     learned = [curves(run.folder) for run in runs]
     names = short_names([run.folder for run in runs])
     differing = [

@@ -48,7 +48,7 @@ def provenance(run: Run, measured: Measured) -> Provenance:
 
 def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
     """What the run was trained on, with what, for how long; and what was decoded with."""
-    data = read_json(run.folder / "data.json", LARGEST_DATA)
+    data = data_of(run)
     identity = identity_of(run)
     sizes = ", ".join(f"{len(data.get(name, ())):,} {name}" for name in ("train", "validation", "test"))
     versions = ", ".join(f"{name} {version}" for name, version in sorted(identity.get("versions", {}).items()))
@@ -74,6 +74,15 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
     ]
 
 
+def data_of(run: Run) -> dict[str, Any]:
+    """What the run wrote down of its data: source, fingerprint, splits."""
+    data = read_json(run.folder / "data.json", LARGEST_DATA)
+    splits = ("train", "validation", "test", "rejected")
+    if not isinstance(data, dict) or not all(isinstance(data.get(name, []), list) for name in splits):
+        raise ModelError("damaged: it does not say where the data came from.", where=str(run.folder / "data.json"))
+    return data
+
+
 def processes(identity: Mapping[str, Any]) -> str:
     """How many processes and threads."""
     count, threads = identity.get("processes", 1), identity.get("threads", 1)
@@ -90,9 +99,11 @@ def identity_of(run: Run) -> dict[str, Any]:
 
 def plugins(run: Run) -> list[Plugin]:
     """Each component with the distribution and version of the plugin that brought it to the training."""
-    header = read_json(run.folder / "model" / "config.json", LARGEST_CONFIG)
+    components = read_json(run.folder / "model" / "config.json", LARGEST_CONFIG).get("components")
+    if not isinstance(components, dict) or not all(isinstance(provider, dict) for provider in components.values()):
+        raise ModelError("damaged: it does not say who brings its parts.", where=str(run.folder / "model/config.json"))
     found = []
-    for component, provider in header["components"].items():  # the model was loaded: its header is sound
+    for component, provider in components.items():
         kind, _, name = component.partition(":")
         found.append(Plugin(kind, name, str(provider.get("distribution")), str(provider.get("version"))))
     return found

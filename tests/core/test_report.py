@@ -112,6 +112,17 @@ def test_without_test_pairs_the_validation_pairs_are_shown(copy):
     assert split_for(Run(copy)) == "validation"
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("data.json", "[]"), ("data.json", '{"test": 3}'), ("identity.json", "[]"), ("metrics.jsonl", "1\n")],
+)
+def test_damaged_files_of_a_run_are_named(copy, file, content):
+    ele("report", copy)
+    (copy / file).write_text(content)
+    with pytest.raises(ModelError, match=file):
+        write_report(Run(copy), Wanted(split_for(Run(copy)), examples=0), Monitor())
+
+
 def test_a_picture_that_fails_is_shown_as_text(copy, monkeypatch):
     monkeypatch.setattr(SequenceSpace, "render", lambda *_: 1 / 0)
     ele("report", copy, "--examples", 3)
