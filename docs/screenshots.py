@@ -14,6 +14,7 @@ IMAGES = Path(__file__).parent / "images"
 WIDE, NARROW = (1280, 860), (390, 844)
 SHOTS = {
     "report-results": (WIDE, "light", None),
+    "report-error": ((1280, 540), "light", "error"),
     "report-predictions": (WIDE, "light", "predictions"),
     "report-decoding": ((1280, 640), "light", "decoding"),
     "report-embedding": (WIDE, "light", "embedding"),

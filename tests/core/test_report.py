@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import ele_core.report
 from ele_core.cli import cli
-from ele_core.errors import ModelError
+from ele_core.errors import Interrupted, ModelError
 from ele_core.interfaces import Drawing
 from ele_core.monitor import Monitor
 from ele_core.outcomes import all_kept
@@ -141,6 +141,19 @@ def test_a_report_that_fails_does_not_fail_the_training(settings, tmp_path, monk
     assert f"Write it with: ele report {run}" in result.stderr
     assert f"Next: ele evaluate {run}" in result.stdout
     assert not (run / FILE).exists()
+
+
+def test_a_report_that_is_stopped_leaves_a_trained_run(settings, tmp_path, monkeypatch):
+    def stopped(*_):
+        raise Interrupted("stopped during pgd.", signal=2, fix="Continue with the same command.")
+
+    monkeypatch.setattr(ele_core.report, "evaluate_for_report", stopped)
+    run = tmp_path / "run"
+    error = CliRunner().invoke(cli, ["train", "number-words", "-o", str(run), *settings]).exception
+    assert isinstance(error, Interrupted)
+    assert error.exit_code == 130
+    assert f"the run is trained. Write it with: ele report {run}" in str(error)
+    assert Run(run).config.seed == 0
 
 
 @pytest.mark.parametrize("wanted", [True, False])

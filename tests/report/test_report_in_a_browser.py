@@ -159,6 +159,22 @@ def test_nothing_sticks_out_on_a_phone(visit, request, page, width):
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_paper_gets_the_numbers_and_no_controls(visit, words_page):
+    shown = visit(words_page, dark=True)
+    shown.emulate_media(media="print")
+    assert not shown.locator("#gallery-group").is_visible()
+    assert not shown.locator("#theme").is_visible()
+    assert shown.locator(".example").first.is_visible()
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_without_drawn_examples_all_are_there_as_text(visit, words_run, tmp_path):
+    copy = Path(shutil.copytree(words_run, tmp_path / "run"))
+    shown = visit(write_report(Run(copy), Wanted(examples=0), Monitor()))
+    assert shown.locator("#gallery-count").inner_text() == "24 of 60 predictions shown; 60 in all."
+    assert "records no steps" in shown.locator("#decoding").inner_text()
+
+
 def test_everything_can_be_done_by_keyboard(visit, words_page):
     shown = visit(words_page)
     reached = set()

@@ -74,7 +74,7 @@ options(byId("gallery-group"), [
   ["drawn", `worst, typical and best (${GROUP_OF.size})`],
   ...Object.keys(DATA.groups).map((group) => [group, `the ${group} (${size(group)})`]),
   ["all", `all (${COUNT})`],
-]);
+], GROUP_OF.size ? "drawn" : "all");
 options(byId("gallery-sort"), Object.entries(SORTS).map(([name, [text]]) => [name, text]));
 for (const id of ["gallery-group", "gallery-outcome", "gallery-sort", "gallery-find"]) {
   byId(id).addEventListener("input", () => { gallery.limit = STEP; showGallery(); });
