@@ -42,7 +42,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         if outcome.key != measured.outcome.key and {**outcome.settings, "oracle": False} == same
     ]
     drawings = Drawings(model.space)
-    chosen = examples(measured, primary, wanted.examples, drawings, context)
+    chosen = examples(measured, metrics, wanted.examples, drawings, context)
     truths = pack_all(model.space, [model.space.parse(text) for text in measured.texts["truth"]], context)
     queries = model.queries([model.inputs.parse(text) for text in measured.texts["input"]])
     ways = trajectories(model, queries, measured, chosen.groups, drawings, context)

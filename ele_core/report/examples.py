@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ele_core.context import Context
@@ -21,9 +22,11 @@ class Examples:
     drawn: dict[int, tuple[int, int]]
 
 
-def examples(measured: Measured, metric: Metric[Any], count: int, drawings: Drawings, context: Context) -> Examples:
+def examples(
+    measured: Measured, metrics: Mapping[str, Metric[Any]], count: int, drawings: Drawings, context: Context
+) -> Examples:
     """Choose `count` rows, a third for each group, and draw them."""
-    groups = choose(worst_first(measured, metric), count)
+    groups = choose(worst_first(measured, metrics), count)
     predictions, truths = measured.texts["prediction"], measured.texts["truth"]
     rows = [row for group in groups.values() for row in group]
     drawn = {

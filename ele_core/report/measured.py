@@ -96,13 +96,12 @@ def metrics_of(model: Model) -> Mapping[str, Metric[Any]]:
     return metrics
 
 
-def worst_first(measured: Measured, metric: Metric[Any]) -> list[int]:
-    """Rows by the metric, the worst first; those that are equal by their energy, the highest first."""
-    sign = -1 if metric.direction == "min" else 1
-    values = measured.values[metric.name]
+def worst_first(measured: Measured, metrics: Mapping[str, Metric[Any]]) -> list[int]:
+    """Rows by the first metric, the worst first; those that are equal by the next one, and at last by their energy."""
+    signs = {name: -1 if metric.direction == "min" else 1 for name, metric in metrics.items()}
 
-    def badness(row: int) -> tuple[float, float]:
-        value = values[row]
-        return (-math.inf if math.isnan(value) else sign * value, -measured.energies[row])
+    def order(row: int) -> tuple[float, ...]:
+        values = [sign * measured.values[name][row] for name, sign in signs.items() if name in measured.values]
+        return (*(-math.inf if math.isnan(value) else value for value in values), -measured.energies[row])
 
-    return sorted(range(len(measured)), key=badness)
+    return sorted(range(len(measured)), key=order)

@@ -15,13 +15,14 @@ from click.testing import CliRunner
 import ele_core.report
 from ele_core.cli import cli
 from ele_core.errors import Interrupted, ModelError
-from ele_core.interfaces import Drawing
+from ele_core.interfaces import Drawing, Metric
 from ele_core.monitor import Monitor
 from ele_core.outcomes import all_kept
 from ele_core.report import FILE, Wanted, split_for, write_report
 from ele_core.report.comparison import Comparison, compare, short_names
 from ele_core.report.drawings import Drawings, as_plain
 from ele_core.report.examples import choose
+from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
 from ele_core.report.projection import maps, principal
 from ele_core.report.training import curves, duration
@@ -164,6 +165,16 @@ def test_training_writes_a_report_unless_told_not_to(settings, tmp_path, wanted)
 
 
 # -- its parts ----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_metric_orders_then_the_next_then_the_energy():
+    def metric(name, direction):
+        return Metric(name, direction, lambda predicted, _: predicted)
+
+    values = {"exact": [0.0, 1.0, 0.0, 0.0, float("nan")], "distance": [2.0, 0.0, 5.0, 2.0, 0.0]}
+    measured = Measured(None, None, {}, [0.1, 0.9, 0.1, 0.3, 0.0], values, {})
+    metrics = {"exact": metric("exact", "max"), "distance": metric("distance", "min")}
+    assert worst_first(measured, metrics) == [4, 2, 3, 0, 1]
 
 
 def test_examples_are_the_ends_and_the_middle_of_the_order():
