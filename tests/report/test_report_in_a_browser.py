@@ -199,6 +199,12 @@ def test_a_point_of_the_map_shows_its_structure(visit, words_page):
     box = points.first.bounding_box()
     shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert "truth" in shown.locator("#map-detail").inner_text()
+    ring = shown.locator("#map .ring").first
+    assert ring.evaluate("e => getComputedStyle(e).stroke") == shown.evaluate("getComputedStyle(document.body).color")
+    shown.select_option("#map-kind", "0")
+    box = points.first.bounding_box()
+    shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert shown.locator("#map rect.ring").count() == 1, "where the input was sent"
     shown.select_option("#map-colour", "energy")
     assert "energy" in shown.locator("#map-legend").inner_text()
 
