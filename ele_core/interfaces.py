@@ -112,6 +112,8 @@ class Drawing:
     svg: str | None = None
     png: Callable[[], bytes] | None = None
     """Draws the same as PNG, where the space can."""
+    pieces: tuple[tuple[str, bool], ...] = ()
+    """The object as text in pieces, each with whether it differs from what it is drawn against; empty: not known."""
 
     def _repr_svg_(self) -> str | None:
         return self.svg

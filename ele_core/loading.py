@@ -48,6 +48,15 @@ def prepare(config: RunConfig, context: Context) -> Prepared:
     return Prepared(with_output(config, space.config), space, inputs, data, packed)
 
 
+def summary(prepared: Prepared) -> str:
+    """One line on what will be trained on."""
+    data = prepared.data
+    extra = f", {len(data.extra):,} extra outputs" if data.extra is not None else ""
+    left_out = f", {len(data.rejected):,} rows left out" if data.rejected else ""
+    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
+    return f"{data.source}: {sizes}{extra}{left_out}"
+
+
 def describe_data(prepared: Prepared) -> str:
     """A short account of the data: sizes, duplicates, what was left out and why, a few pairs."""
     data, space = prepared.data, prepared.space

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,12 @@ def train_in(
     every: float = EVERY,
     accept_changes: bool = False,
     advice: str | None = None,
+    log: str | None = None,
 ) -> Model:
-    """Train in a folder that `begin` made, from its last checkpoint if there is one, and put the model there."""
+    """Train in a folder that `begin` made, from its last checkpoint if there is one, and put the model there.
+
+    With `log` "tensorboard", evaluations go to event files too.
+    """
     model = assemble(prepared, context)
     processes = context.processes
     checkpoints = folder / CHECKPOINTS
@@ -90,7 +94,7 @@ def train_in(
         )
         if work.load() and journal is not None and journal.lines["metrics.jsonl"]:
             context.monitor.message(f"resumed from checkpoint {work.number}")
-        monitor: Monitor = context.monitor if journal is None else Monitors(context.monitor, journal)
+        monitor, close = monitors(context.monitor, journal, log)
         try:
             fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
             if processes.main:
@@ -99,9 +103,23 @@ def train_in(
         except OSError as error:  # a full disk: the checkpoints there are stay
             what = f"cannot be written: {error.strerror or error}."
             raise ModelError(what, where=str(error.filename or folder), fix=f"Make room. {advice}") from error
+        finally:
+            close()
         work.clear()
         processes.wait()
     return model
+
+
+def monitors(shown: Monitor, journal: FileMonitor | None, log: str | None) -> tuple[Monitor, Callable[[], None]]:
+    """Whom a training reports to, and what to call at its end; only the process with the journal writes."""
+    if journal is None:
+        return shown, lambda: None
+    if log is None:
+        return Monitors(shown, journal), lambda: None
+    from ele_core.tensorboard import TensorBoardMonitor
+
+    board = TensorBoardMonitor(journal.folder, journal.lines["metrics.jsonl"])
+    return Monitors(shown, journal, board), board.close
 
 
 def fit_in(folder: Path, prepared: Prepared, context: Context) -> Model:

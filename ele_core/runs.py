@@ -23,11 +23,12 @@ from ele_core.devices import pick_device
 from ele_core.distributed import Processes, joined
 from ele_core.errors import ConfigError, DataError, Locked, ModelError, UnknownComponent
 from ele_core.evaluation import Evaluation, evaluate, prediction_rows
-from ele_core.files import locked, write_text
+from ele_core.files import locked
 from ele_core.interfaces import Reference, Task
-from ele_core.loading import Prepared, prepare
+from ele_core.loading import Prepared, prepare, summary
 from ele_core.model import Model
 from ele_core.monitor import Monitor
+from ele_core.outcomes import Outcome, Settings, keep, kept
 from ele_core.plugins import registry
 from ele_core.resuming import (
     CHECKPOINTS,
@@ -44,7 +45,6 @@ from ele_core.resuming import (
 )
 from ele_core.signals import Stop
 from ele_core.storage import load_model
-from ele_core.tables import as_csv
 from ele_core.trainer import assemble
 
 SPLITS = ("train", "validation", "test")
@@ -74,6 +74,7 @@ class Run:
         *,
         every: float = EVERY,
         surrogate_from: Run | None = None,
+        log: str | None = None,
     ) -> Run:
         """Train into `folder`, which must be new or empty; nothing is written before the training can begin."""
         with joined() as processes:
@@ -87,7 +88,7 @@ class Run:
             surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
             begin(folder, prepared, context, surrogate)
             processes.wait()
-            train_in(folder, prepared, context, every=every)
+            train_in(folder, prepared, context, every=every, log=log)
         return cls(folder)
 
     @classmethod
@@ -99,6 +100,7 @@ class Run:
         every: float = EVERY,
         accept_changes: bool = False,
         overrides: Sequence[str] = (),
+        log: str | None = None,
     ) -> Run:
         """Go on with a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
         if not unfinished(folder):
@@ -115,7 +117,7 @@ class Run:
                 raise ModelError("this run was started from Python, which has its data.", where=str(folder), fix=fix)
             with processes.main_first():
                 prepared = prepare(config, context)
-            train_in(folder, prepared, context, every=every, accept_changes=accept_changes)
+            train_in(folder, prepared, context, every=every, accept_changes=accept_changes, log=log)
         return cls(folder)
 
     @cached_property
@@ -196,15 +198,19 @@ class Run:
             context = context_for(model.config, monitor, processes)
             with processes.main_first():
                 prepared = self.data(context)
-            rows = getattr(prepared.data, split)[:limit]
-            inputs, outputs = prepared.data.inputs_at(rows), prepared.data.outputs[rows]
+            chosen = getattr(prepared.data, split)[:limit]
+            inputs, outputs = prepared.data.inputs_at(chosen), prepared.data.outputs[chosen]
             settings = {"split": split, "limit": limit, "oracle": oracle}
             with self.resumable(model, settings, context, every) as resumable:
                 result = evaluate(model, inputs, outputs, oracle=oracle, context=resumable)
                 if processes.main:
-                    name = f"{split}-{model.config.decoder.name}{'-oracle' if oracle else ''}.csv"
-                    write_text(self.folder / "predictions" / name, as_csv(prediction_rows(model, inputs, result)))
+                    rows = prediction_rows(model, inputs, result)
+                    keep(self.folder, self._name_of(model, settings), settings, model.config, rows, result)
         return result
+
+    def outcome(self, model: Model, settings: Settings) -> Outcome | None:
+        """What `evaluate` found with this model and these settings, if it was asked before."""
+        return kept(self.folder, self._name_of(model, settings), model.config.decoder.name, settings)
 
     @contextmanager
     def resumable(self, model: Model, settings: Any, context: Context, every: float = EVERY) -> Iterator[Context]:
@@ -281,12 +287,3 @@ def context_for(config: RunConfig, monitor: Monitor, processes: Processes) -> Co
     """The context of a configuration; of several processes only the main one reports."""
     shown = monitor if processes.main else Monitor()
     return Context(config.seed, pick_device(config.device), shown, processes=processes)
-
-
-def summary(prepared: Prepared) -> str:
-    """One line on what will be trained on."""
-    data = prepared.data
-    extra = f", {len(data.extra):,} extra outputs" if data.extra is not None else ""
-    left_out = f", {len(data.rejected):,} rows left out" if data.rejected else ""
-    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
-    return f"{data.source}: {sizes}{extra}{left_out}"

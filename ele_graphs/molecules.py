@@ -13,8 +13,10 @@ from typing import Any
 
 import rdkit
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdDepictor, rdFMCS
+from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D
+
+from ele_graphs.svg import compact
 
 VERSION = rdkit.__version__
 BOND_TYPES = {
@@ -23,6 +25,8 @@ BOND_TYPES = {
     "triple": Chem.BondType.TRIPLE,
     "quadruple": Chem.BondType.QUADRUPLE,
 }
+HIGHLIGHT = (1.0, 0.74, 0.35)
+"""Orange: told from the colours of all elements, also by who does not see red and green apart."""
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
 Atoms = tuple[str, ...]
@@ -149,9 +153,11 @@ def unknown_elements(symbols: Collection[str]) -> list[str]:
 
 
 def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
-    """An SVG of a molecule, sanitised or not; what it does not share with `reference` is highlighted."""
-    svg: str = _drawn(rdMolDraw2D.MolDraw2DSVG(*size), molecule, reference)
-    return svg[svg.index("<svg") :]
+    """An SVG of a molecule, sanitised or not; what it does not share with `reference` is highlighted.
+
+    It is turned so that what both share lies as in the picture of the reference.
+    """
+    return compact(_drawn(rdMolDraw2D.MolDraw2DSVG(*size), molecule, reference))
 
 
 def draw_png(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (440, 360)) -> bytes:
@@ -173,17 +179,24 @@ def quiet() -> Iterator[None]:
 def _drawn(canvas: Any, molecule: Chem.Mol, reference: Chem.Mol | None) -> Any:
     """What is on a canvas of RDKit's once the molecule is drawn there."""
     with quiet():
-        molecule = Chem.Mol(molecule)
-        molecule.UpdatePropertyCache(strict=False)
-        Chem.FastFindRings(molecule)
-        rdDepictor.Compute2DCoords(molecule)
-        atoms, bonds = _different(molecule, reference) if reference is not None else ([], [])
+        molecule, reference = _laid_out(molecule), None if reference is None else _laid_out(reference)
+        atoms, bonds = ([], []) if reference is None else _compared(molecule, reference)
         options = canvas.drawOptions()
         options.prepareMolsBeforeDrawing = False
         options.clearBackground = False
+        options.setHighlightColour(HIGHLIGHT)
         canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
         canvas.FinishDrawing()
         return canvas.GetDrawingText()
+
+
+def _laid_out(molecule: Chem.Mol) -> Chem.Mol:
+    """A copy with coordinates in the plane."""
+    copy = Chem.Mol(molecule)
+    copy.UpdatePropertyCache(strict=False)
+    Chem.FastFindRings(copy)
+    rdDepictor.Compute2DCoords(copy)
+    return copy
 
 
 def _check_size(canonical: str, molecule: Chem.Mol, limits: Limits) -> None:
@@ -259,14 +272,23 @@ def _donor(atoms: Iterable[Chem.Atom], order: dict[int, int]) -> Chem.Atom | Non
     return None
 
 
-def _different(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
-    """Atoms and bonds of `molecule` outside its largest common connected part with `reference`, within a second."""
-    reference = Chem.Mol(reference)
-    reference.UpdatePropertyCache(strict=False)
-    Chem.FastFindRings(reference)
+def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
+    """Atoms and bonds of `molecule` outside its largest common connected part with `reference`, within a second.
+
+    It is turned, and mirrored where that helps, so that the part lies as in `reference`; laid out alike where all is.
+    """
     common = rdFMCS.FindMCS([molecule, reference], timeout=1)
     pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # matches nothing where there is nothing common
-    match = molecule.GetSubstructMatch(pattern)
+    matches = molecule.GetSubstructMatches(pattern, uniquify=False, maxMatches=24)
+    there = reference.GetSubstructMatch(pattern)
+    maps = [list(zip(match, there, strict=True)) for match in matches if len(there) > 2]
+    if maps:
+        nearest = min(maps, key=lambda pairs: rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs))
+        rdMolAlign.AlignMol(molecule, reference, atomMap=nearest)
+        if molecule.GetNumBonds() == reference.GetNumBonds() == common.numBonds:
+            for own, other in nearest:
+                molecule.GetConformer().SetAtomPosition(own, reference.GetConformer().GetAtomPosition(other))
+    match = matches[0] if matches else ()
     shared = {
         molecule.GetBondBetweenAtoms(match[bond.GetBeginAtomIdx()], match[bond.GetEndAtomIdx()]).GetIdx()
         for bond in (pattern.GetBonds() if match else ())

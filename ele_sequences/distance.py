@@ -1,6 +1,8 @@
-"""The edit distance of many pairs of sequences at once."""
+"""The edit distance of many pairs of sequences at once, and the alignment of two."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -23,3 +25,24 @@ def edit_distances(left: Tensor, right: Tensor) -> Tensor:
         table.append(row)
     ends = (left > 0).sum(dim=1), (right > 0).sum(dim=1)
     return torch.stack(table, dim=1)[torch.arange(len(left)), *ends].float()
+
+
+def aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[str | None, str | None]]:
+    """Tokens of two sequences side by side with the fewest edits; None stands where one has nothing."""
+    table = [[i + j if 0 in (i, j) else 0 for j in range(len(right) + 1)] for i in range(len(left) + 1)]
+    for i, one in enumerate(left, start=1):
+        for j, other in enumerate(right, start=1):
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (one != other))
+    pairs: list[tuple[str | None, str | None]] = []
+    i, j = len(left), len(right)
+    while i or j:
+        if i and j and table[i][j] == table[i - 1][j - 1] + (left[i - 1] != right[j - 1]):
+            i, j = i - 1, j - 1
+            pairs.append((left[i], right[j]))
+        elif i and table[i][j] == table[i - 1][j] + 1:
+            i -= 1
+            pairs.append((left[i], None))
+        else:
+            j -= 1
+            pairs.append((None, right[j]))
+    return pairs[::-1]

@@ -11,10 +11,13 @@ import torch
 from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
-from ele_core.interfaces import ComponentConfig, Metric, OutputSpace
+from ele_core.interfaces import ComponentConfig, Drawing, Metric, OutputSpace
 from ele_core.sets import ConvexSet, Simplex
 from ele_core.tensors import Tensors
-from ele_sequences.distance import edit_distances
+from ele_sequences.distance import aligned, edit_distances
+
+GAP = "·"
+"""Drawn where a sequence lacks a token that the other one has."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -103,6 +106,20 @@ class SequenceSpace(OutputSpace[str, Tokens]):
             "insertions, deletions and replacements from the truth",
         )
         return self.exact_match, distance
+
+    def render(self, obj: str, against: str | None = None) -> Drawing:
+        """The text; beside another, in pieces: what differs, and a dot for each token that is missing, are marked."""
+        if against is None:
+            return Drawing(obj)
+        separator = self.config.separator
+        pairs = aligned(split_tokens(obj, separator), split_tokens(against, separator))
+        shown = [(GAP if own is None else own, own != other) for own, other in pairs]
+        between = [(separator, False)] if separator else []
+        return Drawing(obj, pieces=tuple(piece for pair in shown for piece in (*between, pair))[len(between) :])
+
+    def properties(self, batch: Tokens) -> dict[str, Tensor]:
+        """The number of tokens."""
+        return {"length": (batch.tokens != 0).sum(dim=1)}
 
     @classmethod
     def parse(cls, text: str) -> str:

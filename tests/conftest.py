@@ -81,7 +81,8 @@ def trained_run(settings: list[str], tmp_path_factory: pytest.TempPathFactory) -
     from ele_core.cli import cli
 
     folder = tmp_path_factory.mktemp("trained") / "run"
-    result = CliRunner().invoke(cli, ["train", "number-words", "-o", str(folder), *settings], catch_exceptions=False)
+    command = ["train", "number-words", "-o", str(folder), "--no-report", *settings]
+    result = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return folder
 

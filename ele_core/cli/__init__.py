@@ -9,6 +9,7 @@ import click
 
 from ele_core import __version__
 from ele_core.cli.check import check
+from ele_core.cli.compare import compare
 from ele_core.cli.debug import debug
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.init import init
@@ -16,6 +17,7 @@ from ele_core.cli.launch import hold_on_to_parent
 from ele_core.cli.new_plugin import new_plugin
 from ele_core.cli.plugins import plugins
 from ele_core.cli.predict import predict
+from ele_core.cli.report import report
 from ele_core.cli.reproduce import reproduce
 from ele_core.cli.resume import resume
 from ele_core.cli.sweep import sweep
@@ -27,6 +29,7 @@ EPILOG = """
 \b
 A first run, in a few minutes:
   ele train number-words -o run     learn to read numbers
+  ele report run                    a page to look at: run/report.html
   ele evaluate run                  measure it on unseen numbers
   echo "forty-two" | ele predict run -
 """
@@ -38,7 +41,23 @@ def cli() -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
 
 
-for command in (init, train, resume, evaluate, sweep, tune, reproduce, predict, plugins, new_plugin, check, debug):
+COMMANDS = (
+    init,
+    train,
+    resume,
+    evaluate,
+    report,
+    compare,
+    predict,
+    sweep,
+    tune,
+    reproduce,
+    plugins,
+    new_plugin,
+    check,
+    debug,
+)
+for command in COMMANDS:
     cli.add_command(command)
 
 

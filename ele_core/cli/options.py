@@ -40,6 +40,30 @@ checkpoint_every = click.option(
 )
 
 
+def log(command: Command) -> Command:
+    """`--log tensorboard`, refused at once where the package is missing."""
+
+    @click.option(
+        "--log",
+        type=click.Choice(["tensorboard"]),
+        help="Write the evaluations to RUN/tensorboard too; look at them with: tensorboard --logdir RUN",
+    )
+    @functools.wraps(command)
+    def checked(*args: Any, log: str | None, **kwargs: Any) -> Any:
+        if log:
+            from ele_core.tensorboard import check_installed
+
+            check_installed()
+        return command(*args, log=log, **kwargs)
+
+    return checked  # type: ignore[return-value]
+
+
+with_report = click.option(
+    "--report/--no-report", "with_report", default=True, help="Write RUN/report.html at the end [default: yes]."
+)
+
+
 def processes(command: Command) -> Command:
     """`--processes N`: the command starts itself N times and waits; each of these is a member of a group."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ele_core.cli import options
-from ele_core.cli.train import say_trained
+from ele_core.cli.train import finished
 
 
 @click.command()
@@ -18,9 +18,13 @@ from ele_core.cli.train import say_trained
     help="Go on although options of training, or versions of ELE, torch or a plugin, have changed.",
 )
 @options.checkpoint_every
+@options.with_report
+@options.log
 @options.overrides
 @options.processes
-def resume(run: str, accept_changes: bool, every: float, overrides: tuple[str, ...]) -> None:
+def resume(
+    run: str, accept_changes: bool, every: float, with_report: bool, log: str | None, overrides: tuple[str, ...]
+) -> None:
     """Go on with RUN from its last checkpoint: weights and metrics end as if it had never stopped.
 
     \b
@@ -32,6 +36,7 @@ def resume(run: str, accept_changes: bool, every: float, overrides: tuple[str, .
     from ele_core.runs import Run
 
     with joined() as processes:
-        done = Run.resume(Path(run), ConsoleMonitor(), every=every, accept_changes=accept_changes, overrides=overrides)
-        if processes.main:
-            say_trained(done.folder)
+        done = Run.resume(
+            Path(run), ConsoleMonitor(), every=every, accept_changes=accept_changes, overrides=overrides, log=log
+        )
+        finished(done, processes, with_report)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
+from ele_core.cli.report import report_at_end
+
+if TYPE_CHECKING:
+    from ele_core.distributed import Processes
+    from ele_core.runs import Run
 
 
 @click.command()
@@ -20,6 +26,8 @@ from ele_core.cli import options
 )
 @options.data_options
 @options.checkpoint_every
+@options.with_report
+@options.log
 @options.overrides
 @options.processes
 def train(
@@ -31,11 +39,14 @@ def train(
     output: str | None,
     on_error: str | None,
     every: float,
+    with_report: bool,
+    log: str | None,
     overrides: tuple[str, ...],
 ) -> None:
     """Train from a TOML file, or from a task's name for its defaults.
 
     Ctrl-C or SIGTERM finishes the step, keeps the state and stops; `ele resume RUN` goes on as if nothing had happened.
+    At the end the test inputs are decoded, and RUN/report.html shows the outcome.
 
     \b
     ele train number-words -o run
@@ -58,17 +69,20 @@ def train(
         target = Path(processes.text_from_main(name))
         earlier = Run(surrogate_from) if surrogate_from else None
         try:
-            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier)
+            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier, log=log)
         except EleError:
             if reserved:
                 with suppress(OSError):  # not empty: the training had begun
                     target.rmdir()
             raise
-        if processes.main:
-            say_trained(run.folder)
+        finished(run, processes, with_report)
 
 
-def say_trained(folder: Path) -> None:
-    """Where the run is, and what to do with it."""
-    click.echo(f"Trained: {folder}")
-    click.echo(f"Next: ele evaluate {folder}, or ele predict {folder} FILE")
+def finished(run: Run, processes: Processes, with_report: bool) -> None:
+    """Say where the run is, write its report if it is wanted, and say what to do next."""
+    if processes.main:
+        click.echo(f"Trained: {run.folder}")
+    if with_report:
+        report_at_end(run, processes)
+    if processes.main:
+        click.echo(f"Next: ele evaluate {run.folder}, or ele predict {run.folder} FILE")

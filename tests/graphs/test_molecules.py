@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -123,3 +124,27 @@ def test_rdkit_is_loaded_by_whoever_uses_it_only() -> None:
 def test_the_package_itself_imports_neither_torch_nor_rdkit() -> None:
     code = "import sys, ele_graphs; assert not {'torch', 'rdkit', 'networkx'} & set(sys.modules); ele_graphs.Molecule"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_equal_molecules_lie_alike_whatever_the_order_of_their_atoms() -> None:
+    first = Molecule.from_smiles("OCCC1CC1C=O")
+    last = len(first.atoms) - 1
+    bonds = tuple(sorted((last - j, last - i, bond) for i, j, bond in first.bonds))
+    second = Molecule(first.atoms[::-1], bonds)
+
+    def far(svg: str) -> float:
+        """How far the ends of lines are from those of the first picture."""
+        return float(max(min(abs(p - q) for q in places(first.to_svg())) for p in places(svg)))
+
+    assert far(second.to_svg(first)) < 2 < far(second.to_svg())
+
+
+def places(svg: str) -> list[complex]:
+    return [complex(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.]+),([\d.]+)", svg)]
+
+
+def test_pictures_hold_nothing_that_does_not_show() -> None:
+    svg = Molecule.from_smiles("CCO").to_svg(Molecule.from_smiles("CCN"))
+    assert svg.startswith("<svg xmlns='http://www.w3.org/2000/svg'")
+    assert not re.search(r"<!--|class=|xmlns:|\n|stroke-linejoin:miter", svg)
+    assert "#FFBC59" in svg

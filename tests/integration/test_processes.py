@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -153,3 +155,12 @@ def test_decoding_is_shared_out_and_gives_the_same_predictions(of_two, decoder):
         assert done.returncode == 0, done.stderr
         tables.append(file.read_text())
     assert tables[0] == tables[1]
+
+
+def test_several_processes_share_the_decoding_of_a_report_and_one_writes_it(config, tmp_path):
+    command = [sys.executable, "-m", "ele_core", "train", config, "-o", tmp_path / "run", "--processes", "2"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Report: ") == 1
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert "Warning" not in done.stderr

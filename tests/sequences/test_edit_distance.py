@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ele_sequences.distance import edit_distances
+from ele_sequences.distance import aligned, edit_distances
 from ele_sequences.space import SequenceSpace
 
 words = st.text("abc", max_size=6)
@@ -49,3 +49,11 @@ def test_the_metric_of_the_space_counts_edits_and_less_is_better():
     assert (metric.name, metric.direction) == ("edit_distance", "min")
     assert metric.function(SPACE.pack(["abc"]), SPACE.pack(["ab"])).tolist() == [1.0]
     assert SPACE.metrics[0].name == "exact"
+
+
+@given(words, words)
+def test_an_alignment_keeps_both_sequences_and_has_as_many_edits_as_the_distance(left: str, right: str) -> None:
+    pairs = aligned(left, right)
+    assert "".join(own or "" for own, _ in pairs) == left
+    assert "".join(other or "" for _, other in pairs) == right
+    assert sum(own != other for own, other in pairs) == levenshtein(left, right)

@@ -164,3 +164,20 @@ def test_the_encoder_refuses_other_spaces():
     SequenceEncoder.accepts(Other(SPACE.config))
     with pytest.raises(ConfigError, match=r"reads sequences, not object.*'flat'"):
         SequenceEncoder.accepts(object())  # type: ignore[arg-type]
+
+
+def test_what_differs_is_marked_and_what_is_missing_is_a_dot():
+    space = SequenceSpace(SequenceSpace.Config(alphabet=tuple("0123456789"), length=6))
+    assert space.render("134", "1234").pieces == (("1", False), ("·", True), ("3", False), ("4", False))
+    assert space.render("9", "1").pieces == (("9", True),)
+    assert space.render("134").pieces == ()
+
+
+def test_words_are_marked_as_a_whole_with_their_separator_between():
+    space = SequenceSpace(SequenceSpace.Config(alphabet=("red", "green"), length=3, separator=" "))
+    assert space.render("red green", "red red").pieces == (("red", False), (" ", False), ("green", True))
+
+
+def test_sequences_are_described_by_their_length():
+    space = SequenceSpace(SequenceSpace.Config(alphabet=tuple("ab"), length=3))
+    assert space.properties(space.pack(["", "ab", "aba"]))["length"].tolist() == [0, 2, 3]

@@ -1,0 +1,31 @@
+"""`ele compare`: several runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
+@click.option("-o", "--output-file", "file", metavar="FILE", help="Write the comparison as an HTML page, too.")
+def compare(runs: tuple[str, ...], file: str | None) -> None:
+    """Print what was measured of each RUN, side by side, with the training times and the options that differ.
+
+    Nothing is measured here: the numbers are those of `ele evaluate` and `ele report`, decoder by decoder. A star
+    stands at the best of a line. Runs on different data are shown with a warning.
+
+    \b
+    ele compare run-1 run-2
+    ele compare runs/* -o comparison.html
+    """
+    from ele_core.report import write_comparison
+    from ele_core.report.comparison import compare as compared
+
+    if len(runs) < 2:
+        raise click.UsageError("Give at least two runs.")
+    comparison = compared(runs)
+    click.echo(str(comparison))
+    if file:
+        click.echo(f"\nPage: {write_comparison(comparison, Path(file))}")

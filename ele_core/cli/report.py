@@ -1,0 +1,88 @@
+"""`ele report`: a run as one page to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ele_core.cli import options
+
+if TYPE_CHECKING:
+    from ele_core.distributed import Processes
+    from ele_core.runs import Run
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option("-o", "--output-file", "file", metavar="FILE", help="Where to write [default: RUN/report.html].")
+@click.option(
+    "--split",
+    type=click.Choice(["test", "validation"]),
+    help="Which pairs to show [default: test, or validation where no test pairs were held out].",
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
+@click.option(
+    "--examples",
+    type=click.IntRange(min=0),
+    default=150,
+    show_default=True,
+    metavar="N",
+    help="Draw N predictions: the worst, the typical and the best, a third each. All others are in the page as text.",
+)
+@options.decoder
+@options.overrides
+def report(
+    run: str,
+    file: str | None,
+    split: str | None,
+    limit: int | None,
+    examples: int,
+    decoder: str | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Write one HTML page on RUN: metrics, predictions as pictures, how decoding went, the embedding, the training.
+
+    The page is a single file that loads nothing: send it by e-mail, open it anywhere. Predictions that were evaluated
+    before with the same options are used; what is missing is evaluated, also from the true embedding, which tells the
+    error of the regression from that of decoding. Run the same command again after an interruption.
+
+    \b
+    ele report run
+    ele report run --decoder pgd -o pgd.html
+    ele report run --split validation --limit 200 --set decoder.width=8
+    """
+    from ele_core.monitor import ConsoleMonitor
+    from ele_core.report import Wanted, split_for, write_report
+    from ele_core.runs import Run
+
+    opened = Run(run)
+    chosen = [f"decoder={decoder}"] if decoder else []
+    wanted = Wanted(split or split_for(opened), limit, (*chosen, *overrides), examples)
+    written = write_report(opened, wanted, ConsoleMonitor(), Path(file) if file else None)
+    click.echo(f"Report: {written}")
+
+
+def report_at_end(run: Run, processes: Processes) -> None:
+    """The report of a training that has just finished; one that fails is a warning, for the training is done.
+
+    Several processes share the decoding, and the main one writes.
+    """
+    from ele_core.errors import Interrupted
+    from ele_core.monitor import ConsoleMonitor, Monitor
+    from ele_core.report import Wanted, evaluate_for_report, split_for, write_report
+
+    monitor = ConsoleMonitor() if processes.main else Monitor()
+    again = f"Write it with: ele report {run.folder}"
+    try:
+        wanted = Wanted(split_for(run))
+        evaluate_for_report(run, wanted, monitor, processes)
+        if processes.main:
+            click.echo(f"Report: {write_report(run, wanted, monitor)}")
+    except Interrupted as stopped:
+        what = "stopped while its report was made; the run is trained."
+        raise Interrupted(what, where=str(run.folder), signal=stopped.exit_code - 128, fix=again) from None
+    except Exception as error:
+        if processes.main:
+            click.echo(f"Warning: there is no report: {error or type(error).__name__} {again}", err=True)

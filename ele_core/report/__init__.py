@@ -1,0 +1,49 @@
+"""A run as one page to look at: numbers, curves, pictures, the embedding and how decoding went, in one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ele_core.context import Context
+from ele_core.devices import pick_device
+from ele_core.distributed import Processes
+from ele_core.files import write_text
+from ele_core.monitor import Monitor
+from ele_core.report.collect import collect
+from ele_core.report.comparison import Comparison
+from ele_core.report.measured import Wanted, evaluate_missing, measured_before
+from ele_core.report.page import render
+from ele_core.report.provenance import data_of
+from ele_core.runs import Run
+
+__all__ = ["FILE", "Wanted", "evaluate_for_report", "split_for", "write_comparison", "write_report"]
+
+FILE = "report.html"
+"""The page's name in a run folder, where no other is asked for."""
+
+
+def evaluate_for_report(run: Run, wanted: Wanted, monitor: Monitor, processes: Processes) -> None:
+    """Make the evaluations that the page shows, unless they were made before; every process of a group calls this."""
+    evaluate_missing(run, run.model(wanted.overrides), wanted, monitor, processes)
+
+
+def write_report(run: Run, wanted: Wanted, monitor: Monitor, file: Path | None = None) -> Path:
+    """Write the page, evaluating first what was not evaluated yet; where it is."""
+    model = run.model(wanted.overrides)
+    evaluate_missing(run, model, wanted, monitor, Processes())
+    context = Context(model.config.seed, pick_device(model.config.device), monitor)
+    contents = collect(run, model, measured_before(run, model, wanted), wanted, context)
+    target = file or run.folder / FILE
+    write_text(target, render("report.html", contents.shown, contents.data))
+    return target
+
+
+def write_comparison(comparison: Comparison, file: Path) -> Path:
+    """Write runs side by side as a page."""
+    write_text(file, render("compare.html", {"comparison": comparison}, {"curves": comparison.curves}))
+    return file
+
+
+def split_for(run: Run) -> str:
+    """The split to show where none is asked for: the test set, or the validation set where no test was held out."""
+    return "test" if data_of(run).get("test") else "validation"

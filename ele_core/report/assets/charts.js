@@ -1,0 +1,97 @@
+// Small charts as SVG: scales with round ticks, a frame with axes, lines and columns.
+function ticks(low, high, count = 5) {
+  const span = high - low || 1;
+  const power = 10 ** Math.floor(Math.log10(span / count));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => span / size <= count) ?? 10 * power;
+  const found = [];
+  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-6; at += step) found.push(at);
+  return found.map((value) => Number(value.toPrecision(12)));
+}
+
+function scale([low, high], [from, to]) {
+  const span = high - low || 1;
+  const place = (value) => from + ((value - low) / span) * (to - from);
+  place.inverse = (at) => low + ((at - from) / (to - from)) * span;
+  return place;
+}
+
+// A frame of `width` × `height` with ticks; returns the drawing, its scales and the room inside.
+function frame(width, height, xs, ys, { xLabel = "", yLabel = "", label = "", whole = false } = {}) {
+  const room = { left: 52, right: width - 14, top: yLabel ? 26 : 12, bottom: height - (xLabel ? 42 : 26) };
+  const x = scale(xs, [room.left, room.right]);
+  const y = scale(ys, [room.bottom, room.top]);
+  const picture = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  for (const value of ticks(...ys, 5)) {
+    picture.append(shape("line", { class: "grid", x1: room.left, x2: room.right, y1: y(value), y2: y(value) }));
+    picture.append(shape("text", { x: room.left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+  }
+  const across = ticks(...xs, Math.max(3, Math.floor(width / 90)));
+  for (const value of whole ? across.filter(Number.isInteger) : across) {
+    picture.append(shape("text", { x: x(value), y: room.bottom + 18, "text-anchor": "middle" }, number(value)));
+  }
+  picture.append(shape("line", { class: "axis", x1: room.left, x2: room.right, y1: room.bottom, y2: room.bottom }));
+  if (xLabel) picture.append(shape("text", { x: (room.left + room.right) / 2, y: height - 4, "text-anchor": "middle" }, xLabel));
+  if (yLabel) picture.append(shape("text", { x: 4, y: 12 }, yLabel));
+  return { picture, x, y, room };
+}
+
+function extent(values, padding = 0) {
+  const finite = values.filter((value) => value != null && Number.isFinite(value));
+  if (!finite.length) return [0, 1];
+  const low = Math.min(...finite), high = Math.max(...finite);
+  const more = (high - low || Math.abs(high) || 1) * padding;
+  return [low - more, high + more];
+}
+
+function path(xs, ys, x, y) {
+  let text = "", pen = false;
+  xs.forEach((value, i) => {
+    if (ys[i] == null) { pen = false; return; }
+    text += `${pen ? "L" : "M"}${x(value).toFixed(1)},${y(ys[i]).toFixed(1)}`;
+    pen = true;
+  });
+  return text;
+}
+
+const nearest = (values, to) => values.reduce((best, value, i) => (Math.abs(value - to) < Math.abs(values[best] - to) ? i : best), 0);
+
+// Where the pointer is, in the units of a drawing that is scaled to its box.
+function pointer(event, picture) {
+  const box = picture.getBoundingClientRect();
+  const view = picture.viewBox.baseVal;
+  return [((event.clientX - box.left) / box.width) * view.width, ((event.clientY - box.top) / box.height) * view.height];
+}
+
+// Columns of a distribution: one for each whole number where all values are whole and few, else equal bins.
+function bins(values, most = 30) {
+  const finite = values.filter((value) => value != null);
+  const [low, high] = extent(finite);
+  const whole = finite.every(Number.isInteger) && high - low < 60;
+  const count = whole ? high - low + 1 : Math.max(1, Math.min(most, Math.ceil(Math.sqrt(finite.length))));
+  const size = whole ? 1 : (high - low || 1) / count;
+  const start = whole ? low - 0.5 : low;
+  const counts = new Array(count).fill(0);
+  for (const value of finite) counts[Math.min(count - 1, Math.floor((value - start) / size))] += 1;
+  return { counts, start, size, whole, total: finite.length };
+}
+
+function histogram(values, label, width) {
+  const { counts, start, size, whole, total } = bins(values);
+  const { picture, x, y } = frame(width, 300, [start, start + size * counts.length], [0, Math.max(...counts) * 1.05 || 1], {
+    whole, xLabel: label, yLabel: "predictions", label: `Distribution of ${label} over ${total} predictions`,
+  });
+  counts.forEach((count, i) => {
+    const from = start + i * size;
+    const about = whole ? number(from + 0.5) : `${number(from, 3)} to ${number(from + size, 3)}`;
+    const text = `${label} ${about}\n${count} of ${total} (${((100 * count) / total).toFixed(1)} %)`;
+    const gap = Math.min(3, (x(start + size) - x(start)) * 0.15);
+    const column = shape("rect", {
+      class: "column", x: x(from) + gap / 2, width: Math.max(1, x(from + size) - x(from) - gap),
+      y: y(count), height: Math.max(0, y(0) - y(count)), rx: 2,
+    });
+    column.addEventListener("pointermove", (event) => tip.show(event, text));
+    column.addEventListener("pointerleave", tip.hide);
+    picture.append(column);
+  });
+  return picture;
+}

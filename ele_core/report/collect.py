@@ -1,0 +1,97 @@
+"""Everything that a report shows, gathered from a run: what the template writes, and what the page's script draws."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.data import pack_all
+from ele_core.model import Model
+from ele_core.outcomes import all_kept
+from ele_core.report.drawings import Drawings
+from ele_core.report.examples import examples
+from ele_core.report.headline import Headline, label
+from ele_core.report.measured import Measured, Wanted, metrics_of
+from ele_core.report.projection import MOST, maps
+from ele_core.report.provenance import provenance
+from ele_core.report.training import curves
+from ele_core.report.trajectories import trajectories
+from ele_core.runs import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """What the template is given, and the data that the page carries."""
+
+    shown: dict[str, Any]
+    data: dict[str, Any]
+
+
+def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context: Context) -> Contents:
+    """All parts of the page."""
+    metrics = metrics_of(model)
+    primary = metrics[next(iter(metrics))]
+    headline = Headline(measured, metrics)
+    same = wanted.settings(oracle=False)
+    others = [
+        outcome
+        for outcome in all_kept(run.folder)
+        if outcome.key != measured.outcome.key and {**outcome.settings, "oracle": False} == same
+    ]
+    drawings = Drawings(model.space)
+    chosen = examples(measured, metrics, wanted.examples, drawings, context)
+    truths = pack_all(model.space, [model.space.parse(text) for text in measured.texts["truth"]], context)
+    queries = model.queries([model.inputs.parse(text) for text in measured.texts["input"]])
+    ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
+    if drawings.failures:
+        context.monitor.message(f"{drawings.failures} structures could not be drawn: they are shown as text")
+    shown = {
+        "provenance": provenance(run, measured),
+        "numbers": headline.numbers(),
+        "table": headline.table(others, run.references()),
+        "loss": headline.loss(),
+        "primary": label(primary.name),
+        "count": len(measured),
+    }
+    data = {
+        "metrics": [
+            {
+                "name": name,
+                "label": label(name),
+                "better": metric.direction,
+                "share": name in headline.shares,
+                "summary": metric.summary,
+            }
+            for name, metric in metrics.items()
+        ],
+        "rows": table_of(measured),
+        "properties": properties(model, truths),
+        "groups": chosen.groups,
+        "drawn": chosen.drawn,
+        "curves": [dataclasses.asdict(curve) for curve in curves(run.folder)],
+        "maps": [dataclasses.asdict(m) for m in embedding_maps(model, truths, queries, context)],
+        "trajectories": [dataclasses.asdict(way) for way in ways],
+        "drawings": drawings.stored,
+    }
+    return Contents(shown, data)
+
+
+def table_of(measured: Measured) -> dict[str, Any]:
+    """The predictions by column; numbers are those of the table, which are short already."""
+    return {**measured.texts, "energy": measured.energies, "metrics": measured.values}
+
+
+def properties(model: Model, truths: Any) -> dict[str, list[float]]:
+    """Numbers that describe each truth, by name."""
+    found = {name: values.tolist() for name, values in model.space.properties(truths).items()}
+    return {name: [float(f"{value:.6g}") for value in values] for name, values in found.items()}
+
+
+def embedding_maps(model: Model, truths: Any, queries: Tensor, context: Context) -> list[Any]:
+    """The embedding of the first truths in two dimensions, with the queries where they live in the same space."""
+    embeddings = model.surrogate.embed(truths[: min(MOST, len(truths))]).cpu()
+    own = queries[: len(embeddings)].cpu()
+    return maps(embeddings, own, context.derived_seed("report", "map") % (1 << 32))

@@ -1,0 +1,190 @@
+"""Several runs side by side: how they were trained, what was measured with each decoder, and where they differ."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ele_core.errors import EleError
+from ele_core.interfaces import OutputSpace
+from ele_core.outcomes import Outcome, all_kept
+from ele_core.plugins import registry
+from ele_core.records import training_seconds
+from ele_core.report.headline import SHARES, label
+from ele_core.report.provenance import data_of
+from ele_core.report.training import Curve, curves, duration
+from ele_core.resuming import flatten
+from ele_core.runs import Run
+
+DIRECTIONS = {"exact": "max", "exact_unseen": "max", "regression_error": "min"}
+"""Which way is better for the metrics that every evaluation has."""
+NOTHING = "–"
+WIDEST = 40
+"""Characters of a value on a terminal; a page shows all."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One thing that is compared: its value for each run, and the runs that are best in it."""
+
+    name: str
+    texts: list[str]
+    best: frozenset[int] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Lines under a heading."""
+
+    title: str
+    lines: list[Line]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The runs by name, what is compared, what to mind, and the curves to draw."""
+
+    names: list[str]
+    blocks: list[Block]
+    warnings: list[str]
+    curves: list[dict[str, Any]]
+
+    def __str__(self) -> str:
+        return "\n\n".join([*map(self._table, self.blocks), *self.warnings])
+
+    def _table(self, block: Block) -> str:
+        """A block as aligned text; a star stands at the best values."""
+        rows = [[block.title, *self.names]]
+        for line in block.lines:
+            texts = [text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…" for text in line.texts]
+            rows.append([line.name, *(f"{t}{' *' if i in line.best else ''}" for i, t in enumerate(texts))])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def compare(folders: Sequence[str | Path]) -> Comparison:
+    """The runs in `folders`, in this order."""
+    runs = [Run(folder) for folder in folders]
+    data = [data_of(run) for run in runs]
+    learned = [curves(run.folder) for run in runs]
+    names = short_names([run.folder for run in runs])
+    differing = [
+        text
+        for part, text in (("fingerprint", "data"), ("test", "test pairs"), ("validation", "validation pairs"))
+        if len({str(d.get(part)) for d in data}) > 1
+    ]
+    warnings = (
+        [f"The runs have different {differing[0]}: their numbers are not of the same thing."] if differing else []
+    )
+    missing = [name for name, run in zip(names, runs, strict=True) if not all_kept(run.folder)]
+    warnings += [f"{name} was not evaluated: ele evaluate {name}" for name in missing]
+    blocks = [training(runs, data, learned), *evaluations(runs, ranked=not differing), differences(runs)]
+    return Comparison(names, [block for block in blocks if block.lines], warnings, joint(names, learned))
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as it takes to tell them apart."""
+    paths = [folder.resolve().parts for folder in folders]
+    longest = max(map(len, paths))
+    count = next((k for k in range(1, longest) if len({path[-k:] for path in paths}) == len(paths)), 1)
+    return ["/".join(path[-count:]) for path in paths]
+
+
+def training(runs: Sequence[Run], data: Sequence[Mapping[str, Any]], learned: Sequence[Sequence[Curve]]) -> Block:
+    """How long each run was trained, on how much, and the validation value of the weights that were kept."""
+    seconds = [training_seconds(run.folder) for run in runs]
+    lines = [
+        Line("training time", [duration(value) for value in seconds]),
+        Line("training pairs", [f"{len(d.get('train', ())):,}" for d in data]),
+        Line("seed", [str(run.config.seed) for run in runs]),
+    ]
+    for stage in dict.fromkeys(curve.stage for own in learned for curve in own):
+        own = [next((curve for curve in curves if curve.stage == stage), None) for curves in learned]
+        decides = next(curve.decides for curve in own if curve is not None)
+        # no best: a loss compares only where views, negatives and temperature are the same
+        lines.append(valued(f"{stage}: {label(decides)}", [kept_value(curve) for curve in own], None))
+    return Block("training", lines)
+
+
+def kept_value(curve: Curve | None) -> float | None:
+    """What decided, at the weights that were kept."""
+    if curve is None or curve.kept is None:
+        return None
+    return curve.series[curve.decides][curve.steps.index(curve.kept)]
+
+
+def evaluations(runs: Sequence[Run], *, ranked: bool) -> list[Block]:
+    """A block for each way of decoding that was evaluated, a line for each metric; the best are marked if `ranked`."""
+    found = [{title(outcome): outcome for outcome in all_kept(run.folder)} for run in runs]
+    directions = [directions_of(run) for run in runs] if ranked else []
+    blocks = []
+    for name in sorted({name for own in found for name in own}):
+        outcomes = [own.get(name) for own in found]
+        metrics = dict.fromkeys(metric for outcome in outcomes if outcome for metric in outcome.metrics)
+        known = {metric: way for own in directions for metric, way in own.items()}
+        values = {m: [o.metrics.get(m) if o else None for o in outcomes] for m in metrics}
+        blocks.append(Block(name, [valued(label(m), values[m], known.get(m), share=m in SHARES) for m in metrics]))
+    return blocks
+
+
+def title(outcome: Outcome) -> str:
+    """What was evaluated, in words."""
+    settings = outcome.settings
+    limit = f", first {settings['limit']}" if settings.get("limit") else ""
+    oracle = " from the true embedding" if settings.get("oracle") else ""
+    return f"{settings.get('split')}{limit}: {outcome.decoder.get('name')}{oracle}"
+
+
+def directions_of(run: Run) -> dict[str, str]:
+    """Metric → `min` or `max`, by the run's space."""
+    try:
+        space: OutputSpace[Any, Any] = registry().create("output", run.config.output, path="output")
+    except EleError:  # labels that come from data are in the model alone
+        space = run.model().space
+    return {**DIRECTIONS, **{metric.name: metric.direction for metric in space.metrics}}
+
+
+def valued(name: str, values: Sequence[float | None], direction: str | None, *, share: bool = False) -> Line:
+    """A line of numbers, with the best of them found where there is more than one."""
+    texts = [NOTHING if v is None else f"{100 * v:.1f} %" if share else f"{v:.4g}" for v in values]
+    known = [value for value in values if value is not None]
+    if direction is None or len(known) < 2 or len(set(known)) == 1:
+        return Line(name, texts)
+    top = min(known) if direction == "min" else max(known)
+    return Line(name, texts, frozenset(i for i, value in enumerate(values) if value == top))
+
+
+def differences(runs: Sequence[Run]) -> Block:
+    """Every option that is not the same in all runs; their seeds are told above."""
+    flat: list[dict[str, Any]] = []
+    for run in runs:
+        flat.append({})
+        flatten("", run.config.model_dump(mode="json", exclude={"seed"}), flat[-1])
+    paths = dict.fromkeys(path for own in flat for path in own)
+    lines = []
+    for path in paths:
+        texts = [str(own[path]) if path in own else NOTHING for own in flat]
+        if len(set(texts)) > 1:
+            lines.append(Line(path.removeprefix("."), ["none" if text == "None" else text for text in texts]))
+    return Block("configuration", lines)
+
+
+def joint(names: Sequence[str], learned: Sequence[Sequence[Curve]]) -> list[dict[str, Any]]:
+    """The deciding curve of every run for each stage."""
+    stages = dict.fromkeys(curve.stage for own in learned for curve in own)
+    return [
+        {
+            "stage": stage,
+            "runs": [
+                {"name": name, "steps": curve.steps, "values": curve.series[curve.decides], "kept": curve.kept}
+                for name, own in zip(names, learned, strict=True)
+                for curve in own
+                if curve.stage == stage and curve.decides
+            ],
+            "label": label(next(c.decides for own in learned for c in own if c.stage == stage)),
+        }
+        for stage in stages
+    ]

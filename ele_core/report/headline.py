@@ -1,0 +1,140 @@
+"""The numbers on top of a page: the metrics, other decoders and published results beside them, where the error is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ele_core.interfaces import Metric, Reference
+from ele_core.outcomes import Outcome
+from ele_core.report.measured import Measured
+
+SUMMARIES = {
+    "exact_unseen": "share of exact predictions among truths absent from training",
+    "unseen": "share of truths absent from training",
+    "regression_error": "mean squared distance from the query to the embedding of the truth",
+    "examples": "pairs measured",
+}
+"""What the metrics mean that every evaluation has."""
+SHARES = frozenset({"exact", "exact_unseen", "unseen"})
+"""Shown as percentages in any case."""
+
+
+BETTER = {"min": "lower", "max": "higher"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """One metric, ready to be read."""
+
+    name: str
+    label: str
+    text: str
+    summary: str
+    better: str = ""
+    """"lower" or "higher"."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of the comparison: what it is, its values as texts, and the primary one as a number for its bar."""
+
+    name: str
+    kind: str
+    """`this`, `ours` or `published`."""
+    texts: list[str]
+    value: float | None
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Results side by side, by the metrics of the space."""
+
+    columns: list[str]
+    rows: list[Row]
+    largest: float
+    better: str
+    sources: list[str]
+
+    def of(self, kind: str) -> list[Row]:
+        """The rows that were `published`, or those of the `run`."""
+        return [row for row in self.rows if (row.kind == "published") == (kind == "published")]
+
+    def width(self, row: Row) -> float:
+        """The length of a row's bar in per cent."""
+        return 0.0 if row.value is None else max(1.0, min(100.0, 100 * row.value / self.largest))
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """Where predictions go wrong: shares of all examples, and each metric from queries and from true embeddings."""
+
+    right: float
+    regression: float
+    """Wrong, but right from the true embedding: lost by the regression."""
+    decoding: float
+    """Wrong from the true embedding too: lost by the embedding or by the decoder."""
+    metrics: list[tuple[str, str, str]]
+
+
+class Headline:
+    """Makes the parts above from what was measured, by the metrics of the space."""
+
+    def __init__(self, measured: Measured, metrics: Mapping[str, Metric[Any]]) -> None:
+        self.measured = measured
+        self.metrics = metrics
+        yes_or_no = {n for n, m in metrics.items() if m.direction == "max" and set(measured.values[n]) <= {0.0, 1.0}}
+        self.shares = SHARES | yes_or_no
+
+    def numbers(self) -> list[Number]:
+        """Every metric of the evaluation, those of the space first; how many examples there are is said elsewhere."""
+        means = self.measured.outcome.metrics
+        return [self._number(name, value) for name, value in means.items() if name != "examples"]
+
+    def _number(self, name: str, value: float) -> Number:
+        metric = self.metrics.get(name)
+        summary = metric.summary if metric else SUMMARIES.get(name, "")
+        better = "" if metric is None else BETTER[metric.direction]
+        return Number(name, label(name), self.text(name, value), summary, better)
+
+    def table(self, others: Sequence[Outcome], references: Sequence[Reference]) -> Table:
+        """Published results, other evaluations of the run on the same split, and the one that is shown."""
+        primary, own = next(iter(self.metrics)), self.measured.outcome
+        names = [*self.metrics, *(["exact_unseen"] if "exact_unseen" in own.metrics else [])]
+
+        def row(name: str, kind: str, values: Mapping[str, float], note: str = "") -> Row:
+            texts = [self.text(metric, values[metric]) if metric in values else "–" for metric in names]
+            return Row(name, kind, texts, values.get(primary), note)
+
+        rows = [row(reference.name, "published", reference.values) for reference in references]
+        for outcome in (*others, own):
+            note = "from the true embedding" if outcome.settings["oracle"] else ""
+            kind = "this" if outcome is own else "ours"
+            rows.append(row(str(outcome.decoder.get("name", "")), kind, outcome.metrics, note))
+        known = [r.value for r in rows if r.value is not None]
+        sources = list(dict.fromkeys(reference.source for reference in references))
+        columns = [label(name) for name in names]
+        return Table(columns, rows, max([*known, 1e-9]), BETTER[self.metrics[primary].direction], sources)
+
+    def loss(self) -> Loss:
+        """The error, split by decoding from the true embedding."""
+        own, oracle = self.measured.values["exact"], self.measured.oracle_values["exact"]
+        count = max(1, len(own))
+        right = sum(value > 0 for value in own) / count
+        regression = sum(one <= 0 < other for one, other in zip(own, oracle, strict=True)) / count
+        mean, best = self.measured.outcome.metrics, self.measured.oracle.metrics
+        compared = [(label(n), self.text(n, mean[n]), self.text(n, best[n])) for n in self.metrics if n in best]
+        return Loss(right, regression, max(0.0, 1 - right - regression), compared)
+
+    def text(self, name: str, value: float) -> str:
+        """A value for people: shares as percentages, counts whole, others to four digits."""
+        if name in self.shares:
+            return f"{100 * value:.1f} %"
+        return f"{value:,.0f}" if name == "examples" else f"{value:.4g}"
+
+
+def label(name: str) -> str:
+    """A metric's name for people."""
+    return name.replace("_", " ")

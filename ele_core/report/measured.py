@@ -1,0 +1,107 @@
+"""The predictions that a report shows: taken from an earlier evaluation where the same was measured, else measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ele_core.distributed import Processes
+from ele_core.errors import ModelError
+from ele_core.interfaces import Metric
+from ele_core.model import Model
+from ele_core.monitor import Monitor
+from ele_core.outcomes import Outcome
+from ele_core.runs import Run
+
+TEXTS = ("input", "prediction", "truth")
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What a report is asked to show."""
+
+    split: str = "test"
+    limit: int | None = None
+    """Only the first so many pairs of the split."""
+    overrides: tuple[str, ...] = ()
+    """How to decode, where otherwise than configured."""
+    examples: int = 150
+    """How many predictions are drawn; the others are shown as text."""
+
+    def settings(self, *, oracle: bool) -> dict[str, Any]:
+        """The same, as evaluations know it."""
+        return {"split": self.split, "limit": self.limit, "oracle": oracle}
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """N predictions: their texts, energies and metrics, and the metrics of the same inputs from the true embedding."""
+
+    outcome: Outcome
+    oracle: Outcome
+    texts: dict[str, list[str]]
+    energies: list[float]
+    values: dict[str, list[float]]
+    oracle_values: dict[str, list[float]]
+
+    def __len__(self) -> int:
+        return len(self.energies)
+
+
+def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
+    """Every prediction of the split, and every metric of the space for it."""
+    outcome, oracle = (outcome_of(run, model, wanted, oracle=oracle) for oracle in (False, True))
+    rows, oracle_rows = outcome.rows, oracle.rows
+    names = [name for name in metrics_of(model) if rows and name in rows[0]]
+    try:
+        return Measured(
+            outcome,
+            oracle,
+            {name: [row[name] for row in rows] for name in TEXTS},
+            [float(row["energy"]) for row in rows],
+            {name: [float(row[name]) for row in rows] for name in names},
+            {name: [float(row[name]) for row in oracle_rows] for name in names},
+        )
+    except (KeyError, ValueError, TypeError):
+        fix = "Remove it, and give the command again."
+        raise ModelError("not a table of predictions.", where=str(outcome.file), fix=fix) from None
+
+
+def evaluate_missing(run: Run, model: Model, wanted: Wanted, monitor: Monitor, processes: Processes) -> None:
+    """Decode from the queries and from the true embedding, unless that was done before.
+
+    Several processes share the work: all of them call this, and the main one looks what is missing.
+    """
+    for oracle in (False, True):
+        settings = wanted.settings(oracle=oracle)
+        if processes.largest(int(processes.main and run.outcome(model, settings) is None)):
+            monitor.message(f"decoding the {wanted.split} inputs{' from the true embedding' if oracle else ''}")
+            run.evaluate(**settings, overrides=wanted.overrides, monitor=monitor)
+
+
+def outcome_of(run: Run, model: Model, wanted: Wanted, *, oracle: bool) -> Outcome:
+    """What was evaluated before."""
+    outcome = run.outcome(model, wanted.settings(oracle=oracle))
+    if outcome is None:
+        raise ModelError("the evaluation was not kept.", where=str(run.folder), fix="Give the command again.")
+    return outcome
+
+
+def metrics_of(model: Model) -> Mapping[str, Metric[Any]]:
+    """The metrics of the space by name, the primary one first; `exact` is always among them."""
+    metrics = {metric.name: metric for metric in model.space.metrics}
+    metrics.setdefault("exact", model.space.exact_match)
+    return metrics
+
+
+def worst_first(measured: Measured, metrics: Mapping[str, Metric[Any]]) -> list[int]:
+    """Rows by the first metric, the worst first; those that are equal by the next one, and at last by their energy."""
+    signs = {name: -1 if metric.direction == "min" else 1 for name, metric in metrics.items()}
+
+    def order(row: int) -> tuple[float, ...]:
+        values = [sign * measured.values[name][row] for name, sign in signs.items() if name in measured.values]
+        return (*(-math.inf if math.isnan(value) else value for value in values), -measured.energies[row])
+
+    return sorted(range(len(measured)), key=order)

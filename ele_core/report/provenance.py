@@ -1,0 +1,127 @@
+"""Where a run comes from: data, seed, versions, plugins, machine and time, and its whole configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from ele_core import __version__
+from ele_core.archive import read_json
+from ele_core.errors import ModelError
+from ele_core.records import training_seconds
+from ele_core.report.measured import Measured
+from ele_core.report.training import duration
+from ele_core.resuming import IDENTITY, flatten
+from ele_core.runs import LARGEST_DATA, Run
+from ele_core.storage import LARGEST_CONFIG
+
+
+@dataclasses.dataclass(frozen=True)
+class Plugin:
+    """A component of the run and who brings it."""
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Provenance:
+    """Facts as pairs of a name and a text, plugins, and the configuration by section."""
+
+    title: str
+    facts: list[tuple[str, str]]
+    plugins: list[Plugin]
+    sections: dict[str, list[tuple[str, str]]]
+
+
+def provenance(run: Run, measured: Measured) -> Provenance:
+    """All that says what this page is about."""
+    task = run.config.task
+    title = task.name if task else run.config.output.name
+    return Provenance(title, facts(run, measured), plugins(run), sections(run.config.model_dump(mode="json")))
+
+
+def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
+    """What the run was trained on, with what, for how long; and what was decoded with."""
+    data = data_of(run)
+    identity = identity_of(run)
+    sizes = ", ".join(f"{len(data.get(name, ())):,} {name}" for name in ("train", "validation", "test"))
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(identity.get("versions", {}).items()))
+    settings = measured.outcome.settings
+    limit = f", first {settings['limit']:,}" if settings["limit"] else ""
+    options = {name: value for name, value in measured.outcome.decoder.items() if name != "name"}
+    decoder = f"{measured.outcome.decoder['name']} ({', '.join(f'{k} {v}' for k, v in options.items())})"
+    return [
+        ("Run", str(run.folder.resolve().name)),
+        ("Data", str(data.get("source", ""))),
+        ("Fingerprint of the data", str(data.get("fingerprint", ""))),
+        ("Pairs", sizes),
+        ("Rows left out", f"{len(data.get('rejected', ())):,}"),
+        ("Seed", str(run.config.seed)),
+        ("Training time", duration(training_seconds(run.folder))),
+        ("Trained with", versions),
+        ("Trained on", f"{identity.get('device', 'unknown')}, {processes(identity)}"),
+        ("Shown", f"{settings['split']} split{limit}"),
+        ("Decoder", decoder),
+        ("Share of the candidates", f"{100 * float(measured.outcome.candidates.get('share', 1)):g} %"),
+        ("Evaluated", measured.outcome.date),
+        ("Page made", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, ELE {__version__}, {platform.machine()}"),
+    ]
+
+
+def data_of(run: Run) -> dict[str, Any]:
+    """What the run wrote down of its data: source, fingerprint, splits."""
+    data = read_json(run.folder / "data.json", LARGEST_DATA)
+    splits = ("train", "validation", "test", "rejected")
+    if not isinstance(data, dict) or not all(isinstance(data.get(name, []), list) for name in splits):
+        raise ModelError("damaged: it does not say where the data came from.", where=str(run.folder / "data.json"))
+    return data
+
+
+def processes(identity: Mapping[str, Any]) -> str:
+    """How many processes and threads."""
+    count, threads = identity.get("processes", 1), identity.get("threads", 1)
+    return f"{count} process{'es' if count != 1 else ''} of {threads} thread{'s' if threads != 1 else ''}"
+
+
+def identity_of(run: Run) -> dict[str, Any]:
+    """What the run was trained with, as it wrote it down."""
+    identity = read_json(run.folder / IDENTITY)
+    if not isinstance(identity, dict) or not isinstance(identity.get("versions"), dict):
+        raise ModelError("damaged: not the identity of a run.", where=str(run.folder / IDENTITY))
+    return identity
+
+
+def plugins(run: Run) -> list[Plugin]:
+    """Each component with the distribution and version of the plugin that brought it to the training."""
+    components = read_json(run.folder / "model" / "config.json", LARGEST_CONFIG).get("components")
+    if not isinstance(components, dict) or not all(isinstance(provider, dict) for provider in components.values()):
+        raise ModelError("damaged: it does not say who brings its parts.", where=str(run.folder / "model/config.json"))
+    found = []
+    for component, provider in components.items():
+        kind, _, name = component.partition(":")
+        found.append(Plugin(kind, name, str(provider.get("distribution")), str(provider.get("version"))))
+    return found
+
+
+def sections(config: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Every option with its value, by section; what stands alone is in `run`."""
+    found: dict[str, list[tuple[str, str]]] = {"run": []}
+    for name, value in config.items():
+        flat: dict[str, Any] = {}
+        flatten(name, value, flat)
+        if isinstance(value, Mapping):
+            found[name] = [(path.removeprefix(f"{name}."), text(option)) for path, option in flat.items()]
+        else:
+            found["run"].append((name, text(value)))
+    return found
+
+
+def text(value: Any) -> str:
+    """An option's value."""
+    return "none" if value is None else str(value)

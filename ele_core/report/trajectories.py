@@ -1,0 +1,110 @@
+"""How decoding went: for a few inputs, the structure at every step with its energy and its score."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.context import Context
+from ele_core.interfaces import Choice, Metric, Trace
+from ele_core.model import Model
+from ele_core.plugins import registry
+from ele_core.report.drawings import Drawings
+from ele_core.report.measured import Measured
+
+FOLLOWED = ("search", "pgd")
+"""Decoders of the core that are followed besides the configured one."""
+TRIED, SHOWN = 8, 3
+"""Inputs of each group that are decoded, and those of them that are shown: the ones with the longest ways."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trajectory:
+    """The way of one decoder from its start to its end for one input."""
+
+    decoder: str
+    group: str
+    row: int
+    truth: int
+    """The number of the drawing of the truth."""
+    steps: list[int]
+    energies: list[float]
+    scores: list[float]
+    """The primary metric of the structure at each step."""
+    drawings: list[int]
+
+
+def trajectories(
+    model: Model,
+    queries: Tensor,
+    measured: Measured,
+    groups: Mapping[str, Sequence[int]],
+    drawings: Drawings,
+    context: Context,
+) -> list[Trajectory]:
+    """The ways of every decoder that can record one, for some rows of each group; `queries` are those of all rows."""
+    rows = [row for group in groups.values() for row in group[:TRIED]]
+    if not rows:
+        return []
+    metric = next(iter(model.space.metrics))
+    found = []
+    for decoder in traceable(model):
+        trace = model.decode(queries[rows], decoder, context=context).trace
+        if trace is None:
+            continue
+        ways = [followed(model, trace, place, metric, measured.texts["truth"][row]) for place, row in enumerate(rows)]
+        for group, members in groups.items():
+            own = [rows.index(row) for row in members[:TRIED]]
+            longest = sorted(own, key=lambda place: -len(set(ways[place].texts)))[:SHOWN]
+            found += [ways[place].drawn(decoder.name, group, rows[place], drawings) for place in sorted(longest)]
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """A trajectory as texts, not drawn yet: most are never shown."""
+
+    steps: list[int]
+    texts: list[str]
+    energies: list[float]
+    scores: list[float]
+    truth: str
+
+    def drawn(self, decoder: str, group: str, row: int, drawings: Drawings) -> Trajectory:
+        """With every structure drawn against the truth."""
+        numbers = [drawings.number(text, self.truth) for text in self.texts]
+        truth = drawings.number(self.truth)
+        return Trajectory(decoder, group, row, truth, self.steps, self.energies, self.scores, numbers)
+
+
+def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth: str) -> Way:
+    """The way of the input at `place`, cut where nothing changes any more."""
+    structures = model.space.Batch.cat([batch[place : place + 1] for batch in trace.structures])
+    true = model.space.pack([model.space.parse(truth)])
+    scores = metric.function(structures, true[torch.zeros(len(structures), dtype=torch.long)]).tolist()
+    texts = [model.space.format(obj) for obj in model.space.unpack(structures)]
+    energies = [float(f"{energies[place].item():.4g}") for energies in trace.energies]
+    end = len(texts)
+    while end > 2 and (texts[end - 1], energies[end - 1]) == (texts[end - 2], energies[end - 2]):
+        end -= 1
+    return Way(list(trace.steps)[:end], texts[:end], energies[:end], scores[:end], truth)
+
+
+def traceable(model: Model) -> list[Choice]:
+    """The configured decoder and those of the core, set to record, as far as they can and this surrogate allows."""
+    configured = model.config.decoder
+    others = [Choice(name=name) for name in FOLLOWED if name != configured.name and name in registry().names("decoder")]
+    choices = []
+    for choice in (configured, *others):
+        component = registry().get("decoder", choice.name)
+        if "trace" not in component.Config.model_fields:
+            continue
+        recording = Choice(name=choice.name, **{**choice.options, "trace": 1})
+        needs_gradient = registry().create("decoder", recording, path="decoder").needs_gradient
+        if model.surrogate.differentiable or not needs_gradient:
+            choices.append(recording)
+    return choices
