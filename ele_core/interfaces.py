@@ -468,6 +468,9 @@ class Decoder(Component, ABC):
         """Whether it needs a surrogate that is `differentiable`."""
         return False
 
+    def accepts(self, surrogate: Surrogate) -> None:
+        """Raise `ConfigError` when this decoder cannot work with `surrogate`; asked before a training begins."""
+
     @abstractmethod
     def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
         """The `top_k` distinct structures of least energy found for each query (B, q)."""

@@ -52,7 +52,9 @@ class Model:
             torch.manual_seed(seed)
             surrogate: Surrogate = registry().create("surrogate", config.surrogate, space, path="surrogate")
             regressor: Regressor = registry().create("regressor", config.regressor, inputs, surrogate, path="regressor")
-        return cls(config, space, inputs, surrogate, regressor)
+        model = cls(config, space, inputs, surrogate, regressor)
+        model.decoder(config.decoder)
+        return model
 
     def to(self, device: torch.device) -> Model:
         """Move what was learned to `device`."""
@@ -76,12 +78,7 @@ class Model:
         """The structures of least energy for each query, by the configured decoder unless another is named."""
         if top_k < 1:
             raise ConfigError(f"{top_k} structures for each input.", where="top_k", fix="Ask for at least 1.")
-        engine: Decoder = registry().create("decoder", decoder or self.config.decoder, path="decoder")
-        if engine.needs_gradient and not self.surrogate.differentiable:
-            what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
-            raise ConfigError(
-                what, where="decoder", fix="Decode with 'candidates' or 'search', or train a differentiable surrogate."
-            )
+        engine = self.decoder(decoder or self.config.decoder)
         chosen = candidates if candidates is not None else self.candidates
         if chosen is None:
             raise ModelError("the model has no candidates.", fix="Fit it first, or give candidates.")
@@ -98,6 +95,17 @@ class Model:
         if not parts:
             return Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
         return joined([from_tensors(part, self.space.Batch) for part in parts])
+
+    def decoder(self, choice: Choice) -> Decoder:
+        """The decoder of a choice; one that cannot work with this model's surrogate is refused."""
+        engine: Decoder = registry().create("decoder", choice, path="decoder")
+        if engine.needs_gradient and not self.surrogate.differentiable:
+            what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
+            raise ConfigError(
+                what, where="decoder", fix="Decode with 'candidates' or 'search', or train a differentiable surrogate."
+            )
+        engine.accepts(self.surrogate)
+        return engine
 
     def embed_candidates(
         self, batch: Any, owner: Tensor | None = None, processes: Processes | None = None

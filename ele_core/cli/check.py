@@ -25,9 +25,18 @@ if TYPE_CHECKING:
 @click.option(
     "--input", "inputs", metavar="NAME", help="The input space to check it on [default: the first it accepts]."
 )
+@click.option(
+    "--surrogate", metavar="NAME", help="The loss to check it with [default: a fixed one, or the first it accepts]."
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def check(
-    name: str, kind: str | None, overrides: tuple[str, ...], space: str | None, inputs: str | None, as_json: bool
+    name: str,
+    kind: str | None,
+    overrides: tuple[str, ...],
+    space: str | None,
+    inputs: str | None,
+    surrogate: str | None,
+    as_json: bool,
 ) -> None:
     """Check that the component NAME keeps the laws of its kind; exits with 1 where one is broken.
 
@@ -47,7 +56,7 @@ def check(
     options = parse_overrides(overrides)
     reports = []
     for each in kinds:
-        subject = Choosing(each, name, options, space, inputs).subject()
+        subject = Choosing(each, name, options, space, inputs, surrogate).subject()
         reports.append((subject, results_of(subject)))
         if not as_json:
             show(*reports[-1])

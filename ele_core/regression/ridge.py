@@ -104,6 +104,7 @@ class SketchedRidgeRegressor(Regressor):
         for start in context.monitor.progress(starts, description=STAGE, total=len(starts)):
             mapped = self._map(inputs[start : start + CHUNK])
             sums[:, : self.map.dim] += mapped.T @ mapped
-            sums[:, self.map.dim :] += mapped.T @ self.surrogate.embed(outputs[start : start + CHUNK])
+            embedded = self.surrogate.embed(outputs[start : start + CHUNK]).to(mapped.dtype)
+            sums[:, self.map.dim :] += mapped.T @ embedded
             context.work.step(STAGE, partial(Snapshot, {"sums": sums}, {"done": start + CHUNK}))
         return sums[:, : self.map.dim], sums[:, self.map.dim :]

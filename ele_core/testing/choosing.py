@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ele_core.errors import ConfigError, EleError
-from ele_core.interfaces import InputSpace, Kind, OutputSpace
+from ele_core.interfaces import Decoder, InputSpace, Kind, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, registry
 from ele_core.testing.backbones import BACKBONE_CHECKS
 from ele_core.testing.decoders import DECODER_CHECKS
@@ -55,13 +55,14 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True)
 class Choosing:
-    """Builds the component called `name`; `space` and `inputs` are names that replace what would be chosen."""
+    """Builds the component called `name`; `space`, `inputs` and `surrogate` name what would else be chosen."""
 
     kind: Kind
     name: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     space: str | None = None
     inputs: str | None = None
+    surrogate: str | None = None
 
     def subject(self) -> Subject:
         """The component with everything its checks need."""
@@ -87,13 +88,18 @@ class Choosing:
         return self._subject((backbone, inputs), inputs)
 
     def _regressor(self) -> Subject:
-        surrogate = LinearSurrogate(LinearSurrogate.Config(dim=DIM), next(self._spaces()))
-        regressor, inputs = self._fitting(self._inputs(), lambda inputs: self._create(inputs, surrogate))
+        pairs = ((inputs, surrogate) for surrogate in self._surrogates() for inputs in self._inputs())
+        regressor, (inputs, _) = self._fitting(pairs, lambda pair: self._create(*pair))
         return self._subject((fitted_regressor(regressor),), inputs)
 
     def _decoder(self) -> Subject:
-        space = next(self._spaces())
-        return self._subject((self._create(), sample_problem(space)), space)
+        decoder, surrogate = self._fitting(self._surrogates(), self._decoder_for)
+        return self._subject((decoder, sample_problem(surrogate.space, surrogate)), surrogate.space)
+
+    def _decoder_for(self, surrogate: Surrogate) -> Decoder:
+        decoder: Decoder = self._create()
+        decoder.accepts(surrogate)
+        return decoder
 
     def _task(self) -> Subject:
         return self._subject((self._create(),))
@@ -109,6 +115,16 @@ class Choosing:
     def _inputs(self) -> Iterator[InputSpace[Any]]:
         names = [self.inputs] if self.inputs else by_provider("input", self._provider)
         return (fitted(registry().create("input", name, path="input")) for name in names)
+
+    def _surrogates(self) -> Iterator[Surrogate]:
+        """One that needs no training; then, for those that it does not suit, what is installed, fitted."""
+        names = [self.surrogate] if self.surrogate else by_provider("surrogate", self._provider)
+        if self.surrogate is None:
+            yield LinearSurrogate(LinearSurrogate.Config(dim=DIM), next(self._spaces()))
+        for name in names:
+            chosen = dataclasses.replace(self, kind="surrogate", name=name, options={})
+            (surrogate,) = chosen.subject().arguments
+            yield surrogate
 
     @property
     def _provider(self) -> str:

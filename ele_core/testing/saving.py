@@ -49,10 +49,12 @@ def parts_of(component: Component, *others: Any) -> Iterator[Component]:
     """The component and the registered components it was given, each of which has a section of a configuration."""
     yield component
     for other in (*others, *(getattr(component, name, None) for name in ("inputs", "surrogate", "space"))):
-        if isinstance(other, Problem):
-            yield other.space
-        elif isinstance(other, OutputSpace | InputSpace | Surrogate) and _is_installed(other):
-            yield other
+        known = [other.space, other.surrogate] if isinstance(other, Problem) else [other]
+        for part in known:
+            if isinstance(part, OutputSpace | InputSpace | Surrogate) and _is_installed(part):
+                yield part
+                if isinstance(part, Surrogate):
+                    yield part.space
 
 
 def tiny_sections(parts: Mapping[str, Component]) -> Iterator[tuple[str, Table]]:

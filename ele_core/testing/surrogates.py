@@ -54,17 +54,22 @@ def check_surrogate_tells_structures_apart(surrogate: Surrogate) -> None:
     require(float((found - found[:1]).abs().max()) > 0, "all structures have the same embedding")
 
 
-@after(check_surrogate_gives_embeddings)
+@after(check_surrogate_tells_structures_apart)
 def check_surrogate_energy_is_a_distance(surrogate: Surrogate) -> None:
-    """`energy` gives (B,) finite numbers that are not negative, and next to zero at a structure's own embedding."""
+    """`energy` gives (B,) finite numbers that are not negative, and less at a structure's own embedding than at others.
+
+    Where `energies` is not overridden it is a squared distance, next to zero at the structure's own embedding.
+    """
     batch = few(surrogate)
     queries = surrogate.embed(batch)
     own, other = surrogate.energy(queries, batch), surrogate.energy(queries.roll(1, dims=0), batch)
     for energy in (own, other):
         require(energy.shape == (len(batch),), f"energy has shape {tuple(energy.shape)}, not ({len(batch)},)")
-        require(energy.isfinite().all() and bool((energy >= 0).all()), "an energy is negative or not finite")
-    scale = 1 + float(queries.square().sum(dim=1).max())
-    require(float(own.max()) <= NEAR * scale, f"the energy at a structure's own embedding is {float(own.max()):.3g}")
+        require(energy.isfinite().all() and bool((energy >= -NEAR).all()), "an energy is negative or not finite")
+    require(own.mean() < other.mean(), "structures have no less energy at their own embedding than at another's")
+    if type(surrogate).energies is Surrogate.energies:
+        most, scale = float(own.max()), 1 + float(queries.square().sum(dim=1).max())
+        require(most <= NEAR * scale, f"the energy at a structure's own embedding is {most:.3g}")
 
 
 @after(check_surrogate_energy_is_a_distance)

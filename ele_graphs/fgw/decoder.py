@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem
+from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Surrogate
 from ele_graphs.fgw.barycenter import barycenters
 from ele_graphs.fgw.soft_graphs import SoftGraphs, harden
 from ele_graphs.fgw.surrogate import FusedSurrogate, require_fused
@@ -34,6 +34,10 @@ class BarycenterDecoder(Decoder):
         """What is above is an edge."""
 
     config: Config
+
+    def accepts(self, surrogate: Surrogate) -> None:
+        """Only `fgw`, whose queries are weighted graphs."""
+        require_fused("fgw-barycenter", surrogate)
 
     def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
         """The `top_k` distinct structures of least energy among those found; fewer found: the best stands in."""

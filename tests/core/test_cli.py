@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from ele_core.cli import cli, main
 from ele_core.plugins import registry
 
+DECODERS = [name for name in registry().names("decoder") if registry().provider("decoder", name).name == "core"]
 OWN = [
     *("--set", "surrogate.dim=4", "--set", "surrogate.encoder={name='flat', width=4, layers=1}"),
     *("--set", "surrogate.training.epochs=1", "--set", "regressor.training.epochs=1"),
@@ -297,7 +298,7 @@ def test_a_column_whose_name_is_a_number_stays_a_name(ele, tmp_path):
 
 
 @pytest.mark.parametrize("oracle", [[], ["--oracle"]])
-@pytest.mark.parametrize("decoder", [[], *(["--decoder", name] for name in registry().names("decoder"))], ids=" ".join)
+@pytest.mark.parametrize("decoder", [[], *(["--decoder", name] for name in DECODERS)], ids=" ".join)
 def test_each_decoder_evaluates_with_and_without_the_oracle(ele, copy, decoder, oracle):
     outcome = ele("evaluate", copy, *decoder, *oracle, "--limit", "6", "--json")
     assert outcome.code == 0, outcome.err
