@@ -18,7 +18,7 @@ demo: install
 	$(BIN)/python -m ele_graphs.demo
 
 test: check
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
