@@ -282,6 +282,25 @@ class Learner(Component, ABC):
         return self
 
 
+class NetworkLearner(Learner):
+    """A learner that learns the weights of one network, such as `class Mine(NetworkLearner, Surrogate)`."""
+
+    network: nn.Module
+
+    def state(self) -> dict[str, Tensor]:
+        """The weights of the network."""
+        return self.network.state_dict()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the weights of the network."""
+        self.network.load_state_dict(dict(state))
+
+    def to(self, device: torch.device) -> Self:
+        """Move the network."""
+        self.network.to(device)
+        return self
+
+
 class Surrogate(Learner):
     """A loss on outputs, as an embedding: small where two structures are alike. Built as `Surrogate(config, space)`.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor
@@ -11,7 +10,16 @@ from torch.nn import functional
 
 from ele_core.context import Context
 from ele_core.data import ShuffledBatches
-from ele_core.interfaces import Backbone, Choice, ComponentConfig, InputSpace, Regressor, Surrogate, Takes
+from ele_core.interfaces import (
+    Backbone,
+    Choice,
+    ComponentConfig,
+    InputSpace,
+    NetworkLearner,
+    Regressor,
+    Surrogate,
+    Takes,
+)
 from ele_core.optimisation import Training, optimise
 from ele_core.plugins import registry
 from ele_core.tensors import Tensors
@@ -20,7 +28,7 @@ CHUNK = 1024
 """Inputs predicted at once."""
 
 
-class NeuralRegressor(Regressor):
+class NeuralRegressor(NetworkLearner, Regressor):
     """h(x) = backbone(x) / ‖·‖, minimising ‖h(x) − ψ(y)‖² = 2 − 2⟨h(x), ψ(y)⟩ over the training pairs.
 
     Where the surrogate is not `spherical`, h(x) = backbone(x) / √dim: queries begin with a norm of about 1 whatever the
@@ -43,7 +51,7 @@ class NeuralRegressor(Regressor):
         self.backbone: Backbone = registry().create(
             "backbone", choice, inputs, surrogate.dim, path="regressor.backbone"
         )
-        self.backbone.eval()
+        self.network = self.backbone.eval()
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Embed the outputs once, then train on the pairs; the best validation error is kept."""
@@ -82,19 +90,6 @@ class NeuralRegressor(Regressor):
         with torch.no_grad():
             sorted_queries = [self._query(inputs[rows].to(device)) for rows in order.split(CHUNK)]
         return torch.cat(sorted_queries)[order.argsort().to(device)]
-
-    def state(self) -> dict[str, Tensor]:
-        """The backbone's weights."""
-        return self.backbone.state_dict()
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Load the backbone's weights."""
-        self.backbone.load_state_dict(dict(state))
-
-    def to(self, device: torch.device) -> Self:
-        """Move the backbone."""
-        self.backbone.to(device)
-        return self
 
     def _query(self, batch: Tensors) -> Tensor:
         query: Tensor = self.backbone(batch)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -12,7 +11,7 @@ from torch.nn import functional
 
 from ele_core.context import Context
 from ele_core.data import Batches, ShuffledBatches
-from ele_core.interfaces import Choice, ComponentConfig, Encoder, OutputSpace, Surrogate, Takes
+from ele_core.interfaces import Choice, ComponentConfig, Encoder, NetworkLearner, OutputSpace, Surrogate, Takes
 from ele_core.losses import ContrastiveLoss
 from ele_core.mining import MinedBatches
 from ele_core.optimisation import Training, optimise
@@ -31,7 +30,7 @@ class Mining(ComponentConfig):
     """Batches that are put together at once, by the embedding as it is then."""
 
 
-class ContrastiveSurrogate(Surrogate):
+class ContrastiveSurrogate(NetworkLearner, Surrogate):
     """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its augmented views come close, other structures go away."""
 
     differentiable = True
@@ -60,7 +59,7 @@ class ContrastiveSurrogate(Surrogate):
         super().__init__(config, space)
         choice = self.config.encoder
         self.encoder: Encoder = registry().create("encoder", choice, space, self.config.dim, path="surrogate.encoder")
-        self.encoder.eval()
+        self.network = self.encoder.eval()
 
     @property
     def dim(self) -> int:
@@ -120,19 +119,6 @@ class ContrastiveSurrogate(Surrogate):
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
         """‖ψ(point) − query‖² for each row, differentiable in the point."""
         return (self._sphere(point) - queries).square().sum(dim=1)
-
-    def state(self) -> dict[str, Tensor]:
-        """The encoder's weights."""
-        return self.encoder.state_dict()
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Load the encoder's weights."""
-        self.encoder.load_state_dict(dict(state))
-
-    def to(self, device: torch.device) -> Self:
-        """Move the encoder."""
-        self.encoder.to(device)
-        return self
 
     def _sphere(self, point: Any) -> Tensor:
         return functional.normalize(self.encoder(point), dim=1)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -12,7 +11,7 @@ from torch.nn import functional
 
 from ele_core.context import Context
 from ele_core.data import ShuffledBatches
-from ele_core.interfaces import Choice, ComponentConfig, InputSpace, Regressor, Surrogate, Takes
+from ele_core.interfaces import Choice, ComponentConfig, InputSpace, NetworkLearner, Regressor, Surrogate, Takes
 from ele_core.optimisation import Training, optimise
 from ele_core.plugins import registry
 from ele_core.tensors import Tensors
@@ -25,7 +24,7 @@ CHUNK = 256
 """Inputs predicted at once."""
 
 
-class TemplateRegressor(Regressor):
+class TemplateRegressor(NetworkLearner, Regressor):
     """h(x) = δ(g(x)), g(x) = argmin over g of Σ_k w_k(x) FGW(g, t_k), minimising FGW(g(x), y) over the training pairs.
 
     w is a softmax of a backbone, the templates t_k are learned with it, and the number of nodes is predicted beside it.
@@ -49,6 +48,7 @@ class TemplateRegressor(Regressor):
         """How backbone and templates are trained."""
 
     config: Config
+    network: BarycenterNetwork
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
         super().__init__(config, inputs, surrogate)
@@ -96,19 +96,6 @@ class TemplateRegressor(Regressor):
         parts = inputs.chunks(CHUNK) if len(inputs) else [inputs]
         with torch.no_grad():
             return torch.cat([self._query(part.to(device)) for part in parts])
-
-    def state(self) -> dict[str, Tensor]:
-        """The weights of the backbone and the templates."""
-        return self.network.state_dict()
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Load the weights of the backbone and the templates."""
-        self.network.load_state_dict(dict(state))
-
-    def to(self, device: torch.device) -> Self:
-        """Move backbone and templates."""
-        self.network.to(device)
-        return self
 
     def _query(self, batch: Tensors) -> Tensor:
         weights, size_logits = self.network(batch)
