@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from ele_core.interfaces import Drawing
+if TYPE_CHECKING:
+    from ele_core.interfaces import Drawing
 
 CELL = "text-align:left;vertical-align:top"
 SHOWN = 20
@@ -42,6 +44,33 @@ def beside(pictures: Iterable[Html]) -> Html:
     """Pictures in a line."""
     style = "display:inline-block;vertical-align:top;margin:0 1em 0.5em 0"
     return Html("".join(f'<div style="{style}">{each}</div>' for each in pictures))
+
+
+def curve(steps: Sequence[int], values: Sequence[float], name: str) -> str:
+    """An SVG of `values` along `steps`, which ascend, with the first and the last of each written out."""
+    width, height, margin = 360, 160, 28
+    low, high, last = min(values), max(values), max(steps[-1] - steps[0], 1)
+    points = [
+        (
+            margin + (step - steps[0]) / last * (width - 2 * margin),
+            height - margin - (value - low) / ((high - low) or 1) * (height - 2 * margin),
+        )
+        for step, value in zip(steps, values, strict=True)
+    ]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    ends = "".join(
+        f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="middle">{value:.4g}</text>'
+        f'<text x="{x:.1f}" y="{height - 8}" text-anchor="middle">{step}</text>'
+        for (x, y), value, step in ((points[0], values[0], steps[0]), (points[-1], values[-1], steps[-1]))[
+            : len(points)
+        ]
+    )
+    title = f'<text x="{width / 2}" y="14" text-anchor="middle">{escape(name)}</text>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+        f'font-size="11"><rect width="100%" height="100%" fill="white"/>{title}'
+        f'<polyline points="{line}" fill="none" stroke="#0072b2" stroke-width="2"/>{ends}</svg>'
+    )
 
 
 def _cell(text: str) -> str:

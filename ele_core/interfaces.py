@@ -21,6 +21,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Generator, Tensor, nn
 
+from ele_core.display import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput
 from ele_core.hashing import hash_rows
 from ele_core.rows import fresh_moves
@@ -454,6 +455,12 @@ class Trace:
     structures: Sequence[Any]
     energies: Sequence[Tensor]
 
+    def _repr_svg_(self) -> str | None:
+        if not len(self.steps):
+            return None
+        means = [energies.mean().item() for energies in self.energies]
+        return curve(self.steps, means, f"mean energy of {len(self.energies[0]):,} inputs, by step")
+
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
@@ -477,6 +484,10 @@ class Decoding:
     def best(self) -> Any:
         """The best structure of each query."""
         return self.structures[torch.arange(0, len(self.structures), self.top_k)]
+
+    def _repr_html_(self) -> str:
+        rows = [(str(row), *(f"{energy:.4g}" for energy in own)) for row, own in enumerate(self.energies.tolist())]
+        return table(("query", *(f"energy, rank {rank}" for rank in range(1, self.top_k + 1))), rows)
 
 
 class Decoder(Component, ABC):

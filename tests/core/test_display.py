@@ -1,12 +1,14 @@
 """What a notebook shows of results: tables with pictures, in which a hostile text stays text."""
 
 import base64
+import re
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 import torch
 
-from ele_core.display import SHOWN, Html, picture, table
+from ele_core.display import SHOWN, Html, curve, picture, table
 from ele_core.errors import DataError
 from ele_core.evaluation import Evaluation
 from ele_core.interfaces import Choice, Decoding, Drawing, Trace
@@ -156,3 +158,21 @@ def test_a_long_table_is_cut_and_says_so():
 def test_only_what_is_marked_as_html_is_html():
     assert Parsed(table(["<i>"], [["<b>", Html("<em>x</em>")]], "<u>")).tags.count("em") == 1
     assert not {"i", "b", "u"} & set(Parsed(table(["<i>"], [["<b>"]], "<u>")).tags)
+
+
+def test_a_bare_decoding_shows_its_energies_and_a_trace_its_curve():
+    energies = torch.tensor([[0.5, 1.0], [0.25, float("inf")]])
+    html = Decoding(None, energies)._repr_html_()
+    assert [text in html for text in ("rank 2", ">0.25<", ">inf<", "rank 3")] == [True, True, True, False]
+    svg = Trace([0, 5, 9], [None] * 3, [torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.0])])
+    root = ElementTree.fromstring(svg._repr_svg_())
+    words = [node.text for node in root.iter() if node.tag.endswith("text")]
+    assert words == ["mean energy of 2 inputs, by step", "3", "0", "0.75", "9"]
+    assert Trace([], [], [])._repr_svg_() is None
+
+
+def test_a_curve_of_one_step_or_of_equal_values_can_be_drawn():
+    for steps, values in (([3], [1.0]), ([0, 1], [2.0, 2.0])):
+        points = re.search(r'points="([^"]*)"', curve(steps, values, "energy"))[1].split()
+        assert len(points) == len(steps)
+        assert all("nan" not in point and "inf" not in point for point in points)
