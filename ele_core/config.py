@@ -170,6 +170,8 @@ def _read(source: str | Path | Mapping[str, Any], registry: Registry) -> dict[st
         try:
             registry.provider("task", source)
         except UnknownComponent as error:
+            if source in registry.names("output"):
+                return {"output": {"name": source}}
             raise ConfigError(f"there is no file '{source}', and {error.what}", fix=error.fix) from None
         return {"task": {"name": source}}
     return _read_toml(path)

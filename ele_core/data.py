@@ -95,7 +95,8 @@ def split(count: int, validation: float, test: float, seed: int) -> tuple[Tensor
     sizes = [max(round(size * count), int(size > 0)) if size < 1 else int(size) for size in (test, validation)]
     if sum(sizes) >= count:
         what = f"{count} pairs cannot give {sizes[0]} for test and {sizes[1]} for validation and leave some to train on"
-        raise DataError(what + ".", where="data", fix="Ask for fewer, or bring more pairs.")
+        fix = "Set `validation` and `test` lower, in [task] or [data], or bring more pairs."
+        raise DataError(what + ".", where="data", fix=fix)
     rows = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     held_out = sum(sizes)
     return rows[held_out:], rows[sizes[0] : held_out], rows[: sizes[0]]

@@ -25,8 +25,10 @@ class EleError(Exception):
     @property
     def reason(self) -> str:
         """What happened and what to do next, for a list that says where itself."""
-        gap = "" if self.what.endswith("\n") else " "
-        return f"{self.what}{gap}{self.fix}" if self.fix else self.what
+        if not self.fix:
+            return self.what
+        gap = "" if self.what.endswith("\n") else " " if self.what.endswith(tuple(".:;?!,")) else ". "
+        return f"{self.what}{gap}{self.fix}"
 
 
 class ConfigError(EleError):

@@ -235,7 +235,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
     def render(self, obj: Y, against: Y | None = None) -> Drawing:
         """A picture or a text of `obj`, with what differs from `against` marked where the space can."""
-        return Drawing(self.format(obj))
+        return Drawing(self.format(obj) or "(empty)")
 
     def properties(self, batch: T) -> dict[str, Tensor]:
         """Numbers that describe each structure, for colouring and filtering in reports."""

@@ -65,11 +65,18 @@ class Predictions(Sequence[Prediction]):
         if trace is None:
             fix = 'Decode with one that records, as in decoder={"name": "search", "trace": True}.'
             raise DataError("the decoder recorded no trace.", where="trace", fix=fix)
-        row = range(len(self))[index]  # an IndexError where there is none
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there is no input {index}: {len(self)} were decoded")
+        row = index % len(self)
         objects = [self.space.unpack(structures[row : row + 1])[0] for structures in trace.structures]
         energies = [float(energies[row]) for energies in trace.energies]
         steps = tuple(map(PathStep, trace.steps, objects, energies))
         return DecodingPath(self.space, self.inputs[row], steps)
+
+    def __str__(self) -> str:
+        """A line for each input: the object of least energy, and the energy."""
+        lines = [f"{each.input} → {self.space.format(each.best)}  (energy {each.energies[0]:.4g})" for each in self]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return table(("input", "found, best first"), [prediction._cells() for prediction in self])

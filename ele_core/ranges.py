@@ -39,6 +39,8 @@ class Range:
         """Why nothing can be drawn from it, if so."""
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
             return "`choices` should be a list."
+        if not self.choices and self.low == self.high:
+            return "there is nothing to choose from: give `choices`, or `low` below `high`."
         if self.choices:
             scalars = all(isinstance(value, (bool, int, float, str)) for value in self.choices)
             return None if scalars else "each choice should be a number, a text, true or false."

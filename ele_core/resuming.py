@@ -41,18 +41,23 @@ DECODING = ("decoder", "candidates", "device")
 
 
 def begin(
-    folder: Path, prepared: Prepared, context: Context, surrogate: Mapping[str, torch.Tensor] | None = None
+    folder: Path,
+    prepared: Prepared,
+    context: Context,
+    surrogate: Mapping[str, torch.Tensor] | None = None,
+    surrogate_from: str | None = None,
 ) -> None:
     """Make the run's folder, with all that is known before the training, at once; never in the place of another.
 
-    With `surrogate`, the weights of one that was trained before, only the regressor is left to train.
+    With `surrogate`, the weights of one that the run called `surrogate_from` trained, only the regressor is left to do.
     """
     describe(prepared.config)  # a model that could not be saved is refused before it is trained
     if not context.processes.main:
         return
     with new_folder(folder) as target:
         write_identity(target, prepared, context)
-        write_text(target / "data.json", json.dumps(provenance(prepared.data)) + "\n")
+        origin = {} if surrogate_from is None else {"surrogate_from": surrogate_from}
+        write_text(target / "data.json", json.dumps({**provenance(prepared.data), **origin}) + "\n")
         if surrogate is not None:
             work = Checkpoints(target / CHECKPOINTS, advice="")
             work.finish("surrogate", Snapshot(dict(surrogate)), closes=True)

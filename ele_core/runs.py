@@ -86,7 +86,8 @@ class Run:
             assemble(prepared, context)
             context.monitor.message(summary(prepared))
             surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
-            begin(folder, prepared, context, surrogate)
+            donor = None if surrogate_from is None else surrogate_from.folder.resolve().name
+            begin(folder, prepared, context, surrogate, donor)
             processes.wait()
             train_in(folder, prepared, context, every=every, log=log)
         return cls(folder)
@@ -105,7 +106,9 @@ class Run:
         """Go on with a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
         if not unfinished(folder):
             run = cls(folder)
-            config_of(folder, overrides)  # a mistyped option is one also where nothing is left to do
+            if differ := changes(settled(run.config), settled(config_of(folder, overrides))):
+                what = f"this run has finished, nothing of its training can change: {'; '.join(differ.values())}."
+                raise ModelError(what, where=str(folder), fix="Train anew in another folder.")
             remove_checkpoints(folder)
             monitor.message("this run has finished already: there is nothing to do")
             return run

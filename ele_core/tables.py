@@ -55,6 +55,16 @@ def read_columns(file: str, columns: Sequence[str | int]) -> tuple[list[list[str
     return table, hashlib.sha256(raw).hexdigest()
 
 
+def read_inputs(file: str, column: str | None, trained: str | None) -> tuple[list[list[str]], str]:
+    """The column of inputs: the one asked for; else the one of the training, if the file has it; else the first."""
+    if column is None and trained is not None and file != "-":
+        try:
+            return read_columns(file, [trained])
+        except DataError:  # said below if there is nothing to read at all
+            pass
+    return read_columns(file, [column or FIRST])
+
+
 def read_bytes(file: str) -> bytes:
     """The contents of a file or of standard input (`-`), decompressed where it is gzip."""
     if file == "-":

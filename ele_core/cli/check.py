@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="An option of the component. May be repeated."
 )
 @click.option(
-    "--space", metavar="NAME", help="The output space to check it on [default: the smallest that it accepts]."
+    "--space",
+    metavar="NAME",
+    help="The output space to check it on, or a table of its name and options [default: the smallest that it accepts].",
 )
 @click.option(
     "--input", "inputs", metavar="NAME", help="The input space to check it on [default: the first it accepts]."
@@ -112,10 +115,15 @@ def show(subject: Subject, results: list[CheckResult]) -> None:
     on = f", on {subject.partner}" if subject.partner else ""
     click.echo(f"{HOOKS[subject.kind].singular} {subject.name}{on}")
     table = Table(Column("check", no_wrap=True), Column("status", no_wrap=True), "why", box=None, pad_edge=False)
-    for result in results:
+    waiting = collections.Counter(result.explanation for result in results if result.waits)
+    for result in sorted(results, key=lambda result: result.ok):
+        if result.waits:
+            continue
         colour = colours.get(result.status, "yellow")
         table.add_row(result.name, f"[{colour}]{result.status}[/]", escape(result.explanation))
     Console().print(table)
+    for reason, count in waiting.items():
+        click.echo(f"{count} more {'is' if count == 1 else 'are'} {reason.removeprefix('is ')}.")
     numbers = counts(results)
     total, ran = numbers.pop("checks"), numbers.pop("ran")
     click.echo(f"{ran} of {total} checks ran: {', '.join(f'{count} {status}' for status, count in numbers.items())}.")

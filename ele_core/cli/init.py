@@ -14,7 +14,14 @@ from ele_core.cli import options
 @click.option("-o", "--output-file", "file", metavar="FILE", help="Where to write [default: TASK.toml; - prints it].")
 @options.overrides
 def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
-    """Write the whole configuration of TASK, every option with its value, for `ele train FILE`."""
+    """Write the whole configuration of TASK, every option with its value, for `ele train FILE`.
+
+    TASK may also be the name of an output space, for data of your own: its labels and sizes come from the data.
+
+    \b
+    ele init smi2mol
+    ele init molecule --set data.file=pairs.csv
+    """
     from ele_core import config as configuration
     from ele_core.errors import ConfigError
     from ele_core.files import write_text

@@ -52,7 +52,7 @@ def predict(
     from ele_core.monitor import ConsoleMonitor
     from ele_core.prediction import COLUMNS, predict_texts
     from ele_core.runs import Run, context_for
-    from ele_core.tables import FIRST, as_csv, read_columns
+    from ele_core.tables import FIRST, as_csv, read_columns, read_inputs
 
     chosen = [f"decoder={decoder}"] if decoder else []
     opened = Run(run)
@@ -60,7 +60,7 @@ def predict(
     with joined() as processes:
         if file == "-" and processes.count > 1:
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
-        (texts,), data = read_columns(file, [column or FIRST])
+        (texts,), data = read_inputs(file, column, model.config.data.input if model.config.data else None)
         choices, choices_data = read_columns(candidates, [FIRST]) if candidates else (None, None)
         context = context_for(model.config, ConsoleMonitor(), processes)
         settings = {"inputs": data, "column": column, "candidates": choices_data, "top_k": top_k}

@@ -71,7 +71,7 @@ def report_at_end(run: Run, processes: Processes) -> None:
     """
     from ele_core.errors import Interrupted
     from ele_core.monitor import ConsoleMonitor, Monitor
-    from ele_core.report import Wanted, evaluate_for_report, split_for, write_report
+    from ele_core.report import Wanted, evaluate_for_report, metrics_before, split_for, write_report
 
     monitor = ConsoleMonitor() if processes.main else Monitor()
     again = f"Write it with: ele report {run.folder}"
@@ -79,6 +79,8 @@ def report_at_end(run: Run, processes: Processes) -> None:
         wanted = Wanted(split_for(run))
         evaluate_for_report(run, wanted, monitor, processes)
         if processes.main:
+            for name, value in metrics_before(run, wanted).items():
+                click.echo(f"  {name}  {value:.4g}")
             click.echo(f"Report: {write_report(run, wanted, monitor)}")
     except Interrupted as stopped:
         what = "stopped while its report was made; the run is trained."

@@ -97,7 +97,7 @@ def tune(
         return
     metric = search.metric(Monitor())
     study = search.open(metric)
-    best = search.best(study)
+    best = search.best(study, ConsoleMonitor())
     write_text(Path(target), configuration.dump(search.config(best.params)))
     click.echo(table(study.get_trials(deepcopy=False), metric.name, best.number))
     click.echo(f"Best: trial {best.number}, {metric.name} {best.value:.4f} on validation pairs. Wrote {target}")

@@ -45,6 +45,8 @@ def _complaint(error: ErrorDetails) -> str:
         return "is required"
     if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
         return "should be a table"
+    if error["type"] in ("tuple_type", "list_type"):
+        return 'should be a list, such as ["a", "b"]'
     if error["type"] == "extra_forbidden":
         return "unknown option"
     text = re.sub(r"^(Value error|Assertion failed), ", "", error["msg"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ele_core.context import Context
@@ -11,12 +12,12 @@ from ele_core.files import write_text
 from ele_core.monitor import Monitor
 from ele_core.report.collect import collect
 from ele_core.report.comparison import Comparison
-from ele_core.report.measured import Wanted, evaluate_missing, measured_before
+from ele_core.report.measured import Wanted, evaluate_missing, measured_before, outcome_of
 from ele_core.report.page import render
 from ele_core.report.provenance import data_of
 from ele_core.runs import Run
 
-__all__ = ["FILE", "Wanted", "evaluate_for_report", "split_for", "write_comparison", "write_report"]
+__all__ = ["FILE", "Wanted", "evaluate_for_report", "metrics_before", "split_for", "write_comparison", "write_report"]
 
 FILE = "report.html"
 """The page's name in a run folder, where no other is asked for."""
@@ -25,6 +26,11 @@ FILE = "report.html"
 def evaluate_for_report(run: Run, wanted: Wanted, monitor: Monitor, processes: Processes) -> None:
     """Make the evaluations that the page shows, unless they were made before; every process of a group calls this."""
     evaluate_missing(run, run.model(wanted.overrides), wanted, monitor, processes)
+
+
+def metrics_before(run: Run, wanted: Wanted) -> Mapping[str, float]:
+    """The means of an evaluation that was made."""
+    return outcome_of(run, run.model(wanted.overrides), wanted, oracle=False).metrics
 
 
 def write_report(run: Run, wanted: Wanted, monitor: Monitor, file: Path | None = None) -> Path:

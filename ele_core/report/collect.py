@@ -47,7 +47,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
     queries = model.queries([model.inputs.parse(text) for text in measured.texts["input"]])
     ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
     if drawings.failures:
-        context.monitor.message(f"{drawings.failures} structures could not be drawn: they are shown as text")
+        context.monitor.message(f"{drawings.failures} drawings failed: these structures are shown as text")
     shown = {
         "provenance": provenance(run, measured),
         "numbers": headline.numbers(),

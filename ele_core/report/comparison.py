@@ -52,7 +52,7 @@ class Comparison:
     curves: list[dict[str, Any]]
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(self._table, self.blocks), *self.warnings])
+        return "\n\n".join([*self.warnings, *map(self._table, self.blocks)])
 
     def _table(self, block: Block) -> str:
         """A block as aligned text; a star stands at the best values."""
@@ -81,6 +81,9 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     )
     missing = [name for name, run in zip(names, runs, strict=True) if not all_kept(run.folder)]
     warnings += [f"{name} was not evaluated: ele evaluate {name}" for name in missing]
+    common = set.intersection(*({title(outcome) for outcome in all_kept(run.folder)} for run in runs))
+    if not common and not missing:
+        warnings.append("No way of decoding was evaluated for all of these runs: ele evaluate RUN --decoder NAME does.")
     blocks = [training(runs, data, learned), *evaluations(runs, ranked=not differing), differences(runs)]
     return Comparison(names, [block for block in blocks if block.lines], warnings, joint(names, learned))
 
@@ -106,6 +109,8 @@ def training(runs: Sequence[Run], data: Sequence[Mapping[str, Any]], learned: Se
         decides = next(curve.decides for curve in own if curve is not None)
         # no best: a loss compares only where views, negatives and temperature are the same
         lines.append(valued(f"{stage}: {label(decides)}", [kept_value(curve) for curve in own], None))
+    if any("surrogate_from" in d for d in data):
+        lines.append(Line("loss taken over from", [str(d.get("surrogate_from", NOTHING)) for d in data]))
     return Block("training", lines)
 
 
@@ -166,10 +171,15 @@ def differences(runs: Sequence[Run]) -> Block:
     paths = dict.fromkeys(path for own in flat for path in own)
     lines = []
     for path in paths:
-        texts = [str(own[path]) if path in own else NOTHING for own in flat]
+        texts = [written(own[path]) if path in own else NOTHING for own in flat]
         if len(set(texts)) > 1:
-            lines.append(Line(path.removeprefix("."), ["none" if text == "None" else text for text in texts]))
+            lines.append(Line(path.removeprefix("."), texts))
     return Block("configuration", lines)
+
+
+def written(value: Any) -> str:
+    """An option's value; a whole number without its point."""
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def joint(names: Sequence[str], learned: Sequence[Sequence[Curve]]) -> list[dict[str, Any]]:

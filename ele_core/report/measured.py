@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,7 +78,9 @@ def evaluate_missing(run: Run, model: Model, wanted: Wanted, monitor: Monitor, p
     for oracle in (False, True):
         settings = wanted.settings(oracle=oracle)
         if processes.largest(int(processes.main and run.outcome(model, settings) is None)):
-            monitor.message(f"decoding the {wanted.split} inputs{' from the true embedding' if oracle else ''}")
+            inputs = min(len(run.provenance[wanted.split]), wanted.limit or sys.maxsize)
+            way = " from the true embedding, to tell errors of regression and decoding apart" if oracle else ""
+            monitor.message(f"decoding {inputs:,} {wanted.split} inputs for the report{way}")
             run.evaluate(**settings, overrides=wanted.overrides, monitor=monitor)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from ele_core import __version__
 from ele_core.archive import read_json
 from ele_core.errors import ModelError
+from ele_core.plugins import registry
 from ele_core.records import training_seconds
 from ele_core.report.measured import Measured
 from ele_core.report.training import duration
 from ele_core.resuming import IDENTITY, flatten
-from ele_core.runs import LARGEST_DATA, Run
+from ele_core.runs import Run
 from ele_core.storage import LARGEST_CONFIG
 
 
@@ -43,7 +44,8 @@ def provenance(run: Run, measured: Measured) -> Provenance:
     """All that says what this page is about."""
     task = run.config.task
     title = task.name if task else run.config.output.name
-    return Provenance(title, facts(run, measured), plugins(run), sections(run.config.model_dump(mode="json")))
+    own = plugins(run, str(measured.outcome.decoder["name"]))
+    return Provenance(title, facts(run, measured), own, sections(run.config.model_dump(mode="json")))
 
 
 def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
@@ -64,6 +66,7 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
         ("Rows left out", f"{len(data.get('rejected', ())):,}"),
         ("Seed", str(run.config.seed)),
         ("Training time", duration(training_seconds(run.folder))),
+        *([("Loss taken over from", str(data["surrogate_from"]))] if "surrogate_from" in data else []),
         ("Trained with", versions),
         ("Trained on", f"{identity.get('device', 'unknown')}, {processes(identity)}"),
         ("Shown", f"{settings['split']} split{limit}"),
@@ -76,11 +79,9 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
 
 def data_of(run: Run) -> dict[str, Any]:
     """What the run wrote down of its data: source, fingerprint, splits."""
-    data = read_json(run.folder / "data.json", LARGEST_DATA)
-    splits = ("train", "validation", "test", "rejected")
-    if not isinstance(data, dict) or not all(isinstance(data.get(name, []), list) for name in splits):
+    if not isinstance(run.provenance.get("rejected", []), list):
         raise ModelError("damaged: it does not say where the data came from.", where=str(run.folder / "data.json"))
-    return data
+    return run.provenance
 
 
 def processes(identity: Mapping[str, Any]) -> str:
@@ -97,14 +98,17 @@ def identity_of(run: Run) -> dict[str, Any]:
     return identity
 
 
-def plugins(run: Run) -> list[Plugin]:
-    """Each component with the distribution and version of the plugin that brought it to the training."""
+def plugins(run: Run, decoder: str) -> list[Plugin]:
+    """Each component with the distribution and version of the plugin that brought it; the decoder of this page."""
     components = read_json(run.folder / "model" / "config.json", LARGEST_CONFIG).get("components")
     if not isinstance(components, dict) or not all(isinstance(provider, dict) for provider in components.values()):
         raise ModelError("damaged: it does not say who brings its parts.", where=str(run.folder / "model/config.json"))
     found = []
     for component, provider in components.items():
         kind, _, name = component.partition(":")
+        if kind == "decoder" and name != decoder:
+            other = registry().provider("decoder", decoder)
+            provider, name = {"distribution": other.distribution, "version": other.version}, decoder
         found.append(Plugin(kind, name, str(provider.get("distribution")), str(provider.get("version"))))
     return found
 

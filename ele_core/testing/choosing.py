@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ele_core.config import parse_overrides
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, Kind, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, registry
+from ele_core.plugins.options import as_table
 from ele_core.testing.backbones import BACKBONE_CHECKS
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.encoders import ENCODER_CHECKS
@@ -110,7 +112,10 @@ class Choosing:
         return registry().create(self.kind, {"name": self.name, **self.options}, *arguments, path=self.name)
 
     def _spaces(self) -> Iterator[Space]:
-        return iter([build_space(self.space)]) if self.space else spaces(self._provider)
+        if self.space is None:
+            return spaces(self._provider)
+        named = as_table(parse_overrides([f"space={self.space}"])["space"])
+        return iter([build_space(named["name"], named)])
 
     def _inputs(self) -> Iterator[InputSpace[Any]]:
         names = [self.inputs] if self.inputs else by_provider("input", self._provider)
@@ -165,7 +170,7 @@ def build_space(name: str, options: Mapping[str, Any] | None = None) -> Space:
     except ConfigError as error:
         known = next((table for table in task_outputs() if table["name"] == name), None)
         if known is None:
-            fix = f"Give what is required, as in `ele check {name} --set OPTION=VALUE`."
+            fix = f"Give what is required: --set OPTION=VALUE, or --space '{{name=\"{name}\", OPTION=VALUE}}'."
             raise ConfigError(error.what, where=error.where, fix=fix) from None
         return registry().create("output", {**known, **given}, path=name)  # type: ignore[no-any-return]
 

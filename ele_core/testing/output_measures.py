@@ -66,7 +66,7 @@ def check_render_gives_a_drawing(space: Space) -> None:
     for obj, against in ((objects[0], None), (objects[0], objects[0]), (objects[0], objects[-1])):
         drawing = space.render(obj, against)
         require(isinstance(drawing, Drawing), f"render gives a {type(drawing).__name__}, not a Drawing")
-        require(isinstance(drawing.text, str) and drawing.text, "a drawing has no text")
+        require(isinstance(drawing.text, str) and drawing.text, f"the drawing of {obj!r} has no text")
         if drawing.svg is not None:
             require_svg(drawing.svg)
 

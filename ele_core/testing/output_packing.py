@@ -63,7 +63,9 @@ def check_unpack_inverts_pack(space: Space) -> None:
     batch = example_batch(space)
     objects = space.unpack(batch)
     require(len(objects) == len(batch), f"{len(batch)} rows became {len(objects)} objects")
-    require_same_structures(space, space.pack(objects), batch, "pack(unpack(batch))")
+    differ = (~same_rows(space.keys(space.pack(objects)), space.keys(batch))).nonzero().flatten().tolist()
+    changed = [f"the example {space.examples()[row]!r} comes back as {objects[row]!r}" for row in differ[:1]]
+    require(not differ, f"pack(unpack(batch)) holds other structures: {'; '.join(changed)}")
 
 
 @after(check_unpack_inverts_pack)

@@ -95,7 +95,7 @@ class Search:
         seed = configuration.load(self.source, self.overrides).seed
         with Stop().listening() as stop:
             while (trial := next_trial(study, self.storage, self.ranges, trials, seed)) is not None:
-                monitor.message(f"trial {trial.number} of {trials}: {as_words(trial.params)}")
+                monitor.message(f"trial {trial.number}, {trials} in all: {as_words(trial.params)}")
                 shown = TrialMonitor(trial, monitor, stop, 1 if metric.direction == "min" else -1)
                 monitor.message(f"trial {trial.number}: {self._attempt(study, trial, metric, shown)}")
                 if stop.signal:
@@ -129,13 +129,16 @@ class Search:
         study.tell(trial, value)
         return f"{metric.name} {value:.4f}; best so far {study.best_value:.4f}"
 
-    def best(self, study: optuna.Study) -> FrozenTrial:
+    def best(self, study: optuna.Study, monitor: Monitor) -> FrozenTrial:
         """The best trial; an error with the last reason where none succeeded."""
         done = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
         if not done:
             reasons = [trial.user_attrs["reason"] for trial in study.get_trials() if "reason" in trial.user_attrs]
             what = f"no trial has succeeded. The last one: {reasons[-1]}" if reasons else "no trial has finished."
             raise TrainingError(what, where=str(self.storage), fix="Change the ranges, or try more.")
+        if len(done) > 1 and len({trial.value for trial in done}) == 1:
+            warning = f"all {len(done)} trials came to {done[0].value:.4g}: they do not tell which options are better"
+            monitor.message(f"{warning}. Train longer, or on more pairs.")
         return study.best_trial
 
 

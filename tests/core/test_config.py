@@ -150,7 +150,7 @@ def test_every_problem_is_told_at_once_with_its_path(registry: Registry) -> None
         [
             "sed: unknown option; did you mean 'seed'?",
             "device: should be auto, cpu, cuda or cuda:N (got 'gpu')",
-            "output.labels: should be a valid list (got 'abc')",
+            'output.labels: should be a list, such as ["a", "b"] (got \'abc\')',
             "output.sise: unknown option; did you mean 'size'?",
             "data.fil: unknown option; did you mean 'file'?",
             "data.file: is required",
@@ -317,3 +317,8 @@ def test_options_are_described_with_type_default_and_text() -> None:
     assert outline["data.on_error"][1:3] == ('"raise" | "skip"', '"raise"')
     assert describe_options(stub(Decoder)) == []
     assert all(option.description for option in describe_options(RunConfig))
+
+
+def test_an_output_space_alone_is_a_configuration_for_data_of_ones_own():
+    config = load("sequence", ["data.file=pairs.csv"])
+    assert (config.output.name, config.task, config.data.file) == ("sequence", None, "pairs.csv")

@@ -176,3 +176,12 @@ def test_a_curve_of_one_step_or_of_equal_values_can_be_drawn():
         points = re.search(r'points="([^"]*)"', curve(steps, values, "energy"))[1].split()
         assert len(points) == len(steps)
         assert all("nan" not in point and "inf" not in point for point in points)
+
+
+def test_predictions_print_a_line_an_input_and_a_missing_input_is_named():
+    space = SequenceSpace(SequenceSpace.Config(alphabet=("a", "b"), length=2))
+    found = Predictions(space, ["x", "y"], Decoding(space.pack(["ab", "b"]), torch.tensor([[0.5], [0.25]])))
+    assert str(found).splitlines() == ["x → ab  (energy 0.5)", "y → b  (energy 0.25)"]
+    traced = Predictions(space, ["x"], Decoding(space.pack(["ab"]), torch.tensor([[0.5]]), Trace([], [], [])))
+    with pytest.raises(IndexError, match="there is no input 9: 1 were decoded"):
+        traced.trace(9)

@@ -277,7 +277,7 @@ def test_runs_are_compared_by_what_was_evaluated_and_where_they_differ(copy, set
     ele("train", "number-words", "-o", other, "--no-report", *settings, "--set", "regressor.training.epochs=1")
     ele("evaluate", copy, "--decoder", "candidates")
     words = ele("compare", copy, other, "-o", tmp_path / "page.html")
-    assert re.search(r"regressor.training.epochs +2.0 +1.0", words)
+    assert re.search(r"regressor.training.epochs +2 +1", words)
     assert "surrogate.dim" not in words, "that is the same in both"
     assert "other was not evaluated: ele evaluate other" in words
     assert re.search(r"edit distance +\d[\d.]* +–", words)

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from ele_core.errors import DataError
-from ele_core.tables import FIRST, LAST, Unreadable, read_columns
+from ele_core.tables import FIRST, LAST, Unreadable, read_columns, read_inputs
 
 
 def write(folder, name, text):
@@ -89,3 +89,13 @@ def test_json_fields_are_taken_by_name_whatever_their_order(tmp_path):
 def test_only_a_line_feed_ends_a_line(tmp_path):
     file = write(tmp_path, "all.txt", "one\u2028two\r\nthree\x0cfour\n")
     assert read_columns(file, [FIRST])[0] == [["one\u2028two", "three\x0cfour"]]
+
+
+def test_inputs_are_taken_from_the_column_of_the_training_where_there_is_one(tmp_path):
+    file = tmp_path / "inputs.csv"
+    file.write_text("number,day\n1,monday\n2,friday\n")
+    assert read_inputs(str(file), None, "day")[0] == [["monday", "friday"]]
+    assert read_inputs(str(file), None, "month")[0] == [["1", "2"]]
+    assert read_inputs(str(file), "number", "day")[0] == [["1", "2"]]
+    with pytest.raises(DataError, match="month"):
+        read_inputs(str(file), "month", "day")

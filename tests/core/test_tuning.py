@@ -233,7 +233,20 @@ def test_a_failed_trial_is_written_down_with_its_reason_and_the_search_goes_on(j
     failed = [trial for trial in study_of(found).get_trials() if trial.state.name == "FAIL"]
     assert len(judged) == 6
     assert {trial.user_attrs["reason"] for trial in failed} == {"RuntimeError: five is not a width"}
-    assert found.best(study_of(found)).params == {"regressor.backbone.width": 6}
+    assert found.best(study_of(found), Monitor()).params == {"regressor.backbone.width": 6}
+
+
+def test_trials_that_all_come_to_the_same_are_said_to_tell_nothing(judged):
+    class Noted(Monitor):
+        def message(self, text: str) -> None:
+            words.append(text)
+
+    words: list[str] = []
+    found = search(ranges={"regressor.backbone.width": Range(choices=(6,))})
+    found.run(3, Monitor())
+    assert found.best(study_of(found), Noted()).params == {"regressor.backbone.width": 6}
+    assert len(judged) == 3
+    assert [word.partition(" came to ")[0] for word in words] == ["all 3 trials"]
 
 
 def test_a_search_in_which_everything_fails_says_why(judged):

@@ -147,6 +147,7 @@ def test_a_run_takes_over_the_loss_of_another_and_survives_a_kill(config, undist
     same = [name for name in one if torch.equal(one[name], other[name])]
     assert {name.partition(".")[0] for name in same} == {"surrogate"}
     assert len(same) == len([name for name in one if name.startswith("surrogate.")])
+    assert json.loads((run / "data.json").read_text())["surrogate_from"] == undisturbed.name
 
 
 def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):
@@ -248,6 +249,9 @@ def test_a_finished_run_has_nothing_to_resume(undisturbed):
     assert "finished already" in done.stderr
     assert {name: (undisturbed / name).read_bytes() for name in before} == before
     assert "surrogate.dimm" in ele("resume", undisturbed, "--set", "surrogate.dimm=8").stderr
+    changed = ele("resume", undisturbed, "--set", "surrogate.dim=8")
+    assert changed.returncode == 1
+    assert "this run has finished, nothing of its training can change: surrogate.dim: 16 → 8." in changed.stderr
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):

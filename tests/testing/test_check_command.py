@@ -62,7 +62,7 @@ def test_a_broken_component_is_told_and_makes_the_command_fail():
 def test_options_that_are_required_are_asked_for():
     from ele_core.errors import ConfigError
 
-    with pytest.raises(ConfigError, match=r"words.alphabet: is required[\s\S]*ele check words --set OPTION=VALUE"):
+    with pytest.raises(ConfigError, match=r"words.alphabet: is required[\s\S]*: --set OPTION=VALUE, or --space"):
         run("words")
 
 

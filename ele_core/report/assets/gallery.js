@@ -65,7 +65,9 @@ function showGallery() {
   const rows = selected();
   byId("gallery").replaceChildren(...rows.slice(0, gallery.limit).map(example));
   const shown = Math.min(gallery.limit, rows.length);
-  byId("gallery-count").textContent = `${shown} of ${rows.length} predictions shown; ${COUNT} in all.`;
+  byId("gallery-count").textContent = rows.length
+    ? `${shown} of ${rows.length} predictions shown; ${COUNT} in all.`
+    : `No prediction is like that; choose "all" or another outcome. ${COUNT} in all.`;
   byId("gallery-more").hidden = shown === rows.length;
 }
 
