@@ -88,7 +88,7 @@ class Reproduction:
             **content,
             "training_seconds": training_seconds(run.folder),
             "stages": stage_seconds(run.folder),
-            "wall_seconds": round(time.monotonic() - started, 1),
+            "wall_seconds": round(time.monotonic() - started, 3),
             "config": job.shown.model_dump(mode="json"),
             "settings": job.settings,
         }
