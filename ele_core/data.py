@@ -16,9 +16,6 @@ from torch import Tensor
 from ele_core.context import Context
 from ele_core.errors import DataError, InvalidObject
 from ele_core.interfaces import OutputSpace
-from ele_core.rows import distinct as distinct
-from ele_core.rows import member as member
-from ele_core.rows import ranks as ranks
 from ele_core.tensors import Tensors
 
 BUCKETED_BATCHES = 50

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from ele_core.blocks import in_blocks
 from ele_core.context import Context
-from ele_core.data import member
 from ele_core.display import table
 from ele_core.errors import DataError
 from ele_core.interfaces import Choice, Decoding
 from ele_core.model import BLOCK, Model
+from ele_core.rows import member
 from ele_core.tensors import Tensors
 
 

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from ele_core.config import RunConfig, with_output
 from ele_core.context import Context
-from ele_core.data import DataSet, Rejected, accept, distinct, member, split
+from ele_core.data import DataSet, Rejected, accept, split
 from ele_core.errors import ConfigError, DataError
 from ele_core.interfaces import InputSpace, OutputSpace, Task
 from ele_core.plugins import registry
+from ele_core.rows import distinct, member
 from ele_core.tables import FIRST, LAST, Unreadable, read_columns
 from ele_core.tensors import Tensors
 

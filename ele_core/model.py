@@ -12,7 +12,7 @@ from torch import Tensor
 from ele_core.blocks import in_blocks
 from ele_core.config import RunConfig
 from ele_core.context import Context
-from ele_core.data import distinct, pack_all
+from ele_core.data import pack_all
 from ele_core.decoding.candidates import sizes_of_own
 from ele_core.decoding.joining import as_tensors, from_tensors, joined
 from ele_core.distributed import Processes
@@ -29,6 +29,7 @@ from ele_core.interfaces import (
     Surrogate,
 )
 from ele_core.plugins import registry
+from ele_core.rows import distinct
 
 BLOCK = 128
 """Inputs decoded at once: what a decoder may hold in memory, and how far a stopped decoding falls back."""

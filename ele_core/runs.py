@@ -133,7 +133,7 @@ class Run:
         """Where the data came from and how they were split, as the training wrote it down."""
         file = self.folder / "data.json"
         used = read_json(file, LARGEST_DATA)
-        kinds = {"source": str, "fingerprint": str, **dict.fromkeys(SPLITS, list)}
+        kinds = {"source": str, "fingerprint": str, **dict.fromkeys((*SPLITS, "rejected"), list)}
         if not isinstance(used, dict) or not all(isinstance(used.get(key), kind) for key, kind in kinds.items()):
             raise ModelError("damaged: not the data of a run.", where=str(file))
         return used

@@ -11,10 +11,11 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.data import DataSet, fingerprint, member, split
+from ele_core.data import DataSet, fingerprint, split
 from ele_core.errors import ConfigError
 from ele_core.interfaces import ComponentConfig, OutputSpace, Reference, Task
 from ele_core.ranges import Range
+from ele_core.rows import member
 from ele_core.study import Study
 from ele_graphs import datasets, molecule_files
 from ele_graphs.canonical import graph_keys

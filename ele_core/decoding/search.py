@@ -12,12 +12,12 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.data import ranks
 from ele_core.decoding.candidates import CandidatesDecoder
 from ele_core.decoding.gradient import GradientDecoder
 from ele_core.decoding.joining import joined
 from ele_core.hashing import mix
 from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
+from ele_core.rows import ranks
 
 CHUNK = 256
 """Inputs searched at once."""

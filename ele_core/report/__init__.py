@@ -14,7 +14,6 @@ from ele_core.report.collect import collect
 from ele_core.report.comparison import Comparison
 from ele_core.report.measured import Wanted, evaluate_missing, measured_before, outcome_of
 from ele_core.report.page import render
-from ele_core.report.provenance import data_of
 from ele_core.runs import Run
 
 __all__ = ["FILE", "Wanted", "evaluate_for_report", "metrics_before", "split_for", "write_comparison", "write_report"]
@@ -52,4 +51,4 @@ def write_comparison(comparison: Comparison, file: Path) -> Path:
 
 def split_for(run: Run) -> str:
     """The split to show where none is asked for: the test set, or the validation set where no test was held out."""
-    return "test" if data_of(run).get("test") else "validation"
+    return "test" if run.provenance["test"] else "validation"

@@ -13,7 +13,6 @@ from ele_core.outcomes import Outcome, all_kept
 from ele_core.plugins import registry
 from ele_core.records import training_seconds
 from ele_core.report.headline import SHARES, label
-from ele_core.report.provenance import data_of
 from ele_core.report.training import Curve, curves, duration
 from ele_core.resuming import flatten
 from ele_core.runs import Run
@@ -68,7 +67,7 @@ class Comparison:
 def compare(folders: Sequence[str | Path]) -> Comparison:
     """The runs in `folders`, in this order."""
     runs = [Run(folder) for folder in folders]
-    data = [data_of(run) for run in runs]
+    data = [run.provenance for run in runs]
     learned = [curves(run.folder) for run in runs]
     names = short_names([run.folder for run in runs])
     differing = [

@@ -50,9 +50,9 @@ def provenance(run: Run, measured: Measured) -> Provenance:
 
 def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
     """What the run was trained on, with what, for how long; and what was decoded with."""
-    data = data_of(run)
+    data = run.provenance
     identity = identity_of(run)
-    sizes = ", ".join(f"{len(data.get(name, ())):,} {name}" for name in ("train", "validation", "test"))
+    sizes = ", ".join(f"{len(data[name]):,} {name}" for name in ("train", "validation", "test"))
     versions = ", ".join(f"{name} {version}" for name, version in sorted(identity.get("versions", {}).items()))
     settings = measured.outcome.settings
     limit = f", first {settings['limit']:,}" if settings["limit"] else ""
@@ -60,10 +60,10 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
     decoder = f"{measured.outcome.decoder['name']} ({', '.join(f'{k} {v}' for k, v in options.items())})"
     return [
         ("Run", str(run.folder.resolve().name)),
-        ("Data", str(data.get("source", ""))),
-        ("Fingerprint of the data", str(data.get("fingerprint", ""))),
+        ("Data", data["source"]),
+        ("Fingerprint of the data", data["fingerprint"]),
         ("Pairs", sizes),
-        ("Rows left out", f"{len(data.get('rejected', ())):,}"),
+        ("Rows left out", f"{len(data['rejected']):,}"),
         ("Seed", str(run.config.seed)),
         ("Training time", duration(training_seconds(run.folder))),
         *([("Loss taken over from", str(data["surrogate_from"]))] if "surrogate_from" in data else []),
@@ -75,13 +75,6 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
         ("Evaluated", measured.outcome.date),
         ("Page made", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, ELE {__version__}, {platform.machine()}"),
     ]
-
-
-def data_of(run: Run) -> dict[str, Any]:
-    """What the run wrote down of its data: source, fingerprint, splits."""
-    if not isinstance(run.provenance.get("rejected", []), list):
-        raise ModelError("damaged: it does not say where the data came from.", where=str(run.folder / "data.json"))
-    return run.provenance
 
 
 def processes(identity: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from ele_core.testing.output_measures import close
 from ele_core.testing.results import CheckResult, after, require, run_checks
 from ele_core.testing.samples import SEED, draws_globally, fixed_weights, structures, unchanged
 from ele_core.testing.saving import check_model_saves_and_loads, repeated_values
-from ele_core.testing.surrogates import same_state
+from ele_core.testing.surrogates import require_seeded_fit, same_state
 
 PAIRS = 16
 
@@ -100,12 +100,7 @@ def check_regressor_state_is_complete(regressor: Regressor) -> None:
 @after(check_regressor_state_is_complete, check_regressor_keeps_the_surrogate)
 def check_regressor_fit_is_seeded(regressor: Regressor) -> None:
     """`fit` from the same seed and data learns the same to the bit, and leaves torch's global generator as it was."""
-    fresh, pairs = fresh_regressor(regressor), sample_pairs(regressor)
-    require(not draws_globally(lambda: fresh.fit(*pairs, Context(SEED))), "fit draws from torch's global generator")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(4711)  # whatever the global generator holds
-        again = fitted_regressor(regressor)
-    require(same_state(fresh.state(), again.state()), "two fits from the same seed learn different things")
+    require_seeded_fit(lambda: fitted_regressor(regressor))
 
 
 REGRESSOR_CHECKS = (

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ele_core.data import distinct
 from ele_core.interfaces import OutputSpace
+from ele_core.rows import distinct
 from ele_core.testing.results import Broken, require
 
 Space = OutputSpace[Any, Any]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.interfaces import Surrogate
+from ele_core.interfaces import Regressor, Surrogate
 from ele_core.testing.common import COMMON
 from ele_core.testing.output_measures import close
 from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
@@ -142,14 +142,7 @@ def check_surrogate_state_is_complete(surrogate: Surrogate) -> None:
 @after(check_surrogate_state_is_complete)
 def check_surrogate_fit_is_seeded(surrogate: Surrogate) -> None:
     """`fit` from the same seed and data learns the same to the bit, and leaves torch's global generator as it was."""
-    fresh = fresh_surrogate(surrogate)
-    outputs = structures(surrogate.space, STRUCTURES)
-    fit = draws_globally(lambda: fresh.fit(outputs, outputs[: STRUCTURES // 3], None, Context(SEED)))
-    require(not fit, "fit draws from torch's global generator")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(4711)  # whatever the global generator holds
-        again = fitted_surrogate(surrogate)
-    require(same_state(fresh.state(), again.state()), "two fits from the same seed learn different things")
+    require_seeded_fit(lambda: fitted_surrogate(surrogate))
 
 
 SURROGATE_CHECKS = (
@@ -180,3 +173,14 @@ def few(surrogate: Surrogate) -> Any:
 def same_state(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
     """Whether two states hold the same tensors under the same names."""
     return left.keys() == right.keys() and all(torch.equal(value, right[name]) for name, value in left.items())
+
+
+def require_seeded_fit(fitted: Callable[[], Surrogate | Regressor]) -> None:
+    """What `fitted` makes anew is the same to the bit whatever torch's global generator holds, and leaves it alone."""
+    made: list[Surrogate | Regressor] = []
+    require(not draws_globally(lambda: made.append(fitted())), "fit draws from torch's global generator")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4711)
+        made.append(fitted())
+    same = same_state(made[0].state(), made[1].state())
+    require(same, "two fits from the same seed learn different things")

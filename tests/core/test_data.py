@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from ele_core.context import Context
-from ele_core.data import ShuffledBatches, distinct, epoch_batches, member, split
+from ele_core.data import ShuffledBatches, epoch_batches, split
 from ele_core.errors import DataError
+from ele_core.rows import distinct, member
 
 
 def test_a_split_covers_every_row_once_and_follows_its_seed():

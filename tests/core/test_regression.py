@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from linear import LinearSurrogate, random_sequences, sequence_space
+from linear import random_sequences, sequence_space
 from recording import Recorder
 from torch import Tensor
 from torch.nn import functional
@@ -15,6 +15,7 @@ from ele_core.context import Context
 from ele_core.inputs.text import TextInput
 from ele_core.regression import neural
 from ele_core.regression.neural import NeuralRegressor
+from ele_core.testing import LinearSurrogate
 from ele_sequences.space import SequenceSpace
 
 
@@ -35,7 +36,7 @@ def space() -> SequenceSpace:
 
 @pytest.fixture
 def surrogate(space: SequenceSpace) -> SphereSurrogate:
-    return SphereSurrogate(space, dim=4)
+    return SphereSurrogate(SphereSurrogate.Config(dim=12), space)
 
 
 def regressor(surrogate: Any, texts: list[str], seed: int = 0, backbone: Any = None, **training: Any) -> Any:
@@ -96,7 +97,7 @@ def test_predictions_lie_on_the_unit_sphere_and_training_brings_them_nearer(spac
 def test_the_best_evaluation_is_kept(space, surrogate):
     recorder = Recorder()
     made, inputs, outputs = task(
-        space, surrogate, Context(monitor=recorder), learning_rate=0.2, epochs=12, schedule="constant"
+        space, surrogate, Context(monitor=recorder), learning_rate=0.5, epochs=12, schedule="constant"
     )
     reported = recorder.values("regression", "validation_error")
     errors = (made.predict(inputs[60:]) - surrogate.embed(outputs[60:])).square().sum(dim=1)
@@ -122,7 +123,7 @@ def test_predictions_keep_the_order_of_the_inputs_though_like_lengths_go_togethe
 
 def test_no_inputs_give_no_queries(surrogate):
     made = regressor(surrogate, ["ab"])
-    assert made.predict(made.inputs.pack([])).shape == (0, 4)
+    assert made.predict(made.inputs.pack([])).shape == (0, 12)
 
 
 @pytest.mark.parametrize(

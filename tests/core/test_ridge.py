@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from linear import LinearSurrogate, random_sequences, sequence_space
+from linear import random_sequences, sequence_space
 from recording import Memory, Recorder, Stopped
 
 from ele_core import StructuredPredictor
@@ -22,6 +22,7 @@ from ele_core.inputs.text import TextInput
 from ele_core.inputs.vector import VectorInput, Vectors
 from ele_core.regression import ridge
 from ele_core.regression.ridge import SketchedRidgeRegressor
+from ele_core.testing import LinearSurrogate
 from ele_core.trainer import learn
 
 
@@ -41,7 +42,7 @@ def task(context: Context | None = None, **options: Any) -> tuple[SketchedRidgeR
     inputs.fit(values)
     packed = inputs.pack(values)
     config = SketchedRidgeRegressor.Config(**{"width": 1.5, "sketch": {"size": 60}, **options})
-    made = SketchedRidgeRegressor(config, inputs, FloatSurrogate(space, dim=4))
+    made = SketchedRidgeRegressor(config, inputs, FloatSurrogate(FloatSurrogate.Config(dim=4), space))
     made.fit((packed[:45], outputs[:45]), (packed[45:], outputs[45:]), context or Context())
     return made, packed, outputs
 

@@ -11,12 +11,12 @@ from linear import linear_problem, random_queries
 from torch import Tensor
 
 from ele_core.context import Context
-from ele_core.data import member, ranks
 from ele_core.decoding import search as module
 from ele_core.decoding.candidates import CandidatesDecoder
 from ele_core.decoding.gradient import GradientDecoder
 from ele_core.decoding.search import SearchDecoder, contains, first_of_each, from_the_start
 from ele_core.interfaces import Candidates, Problem
+from ele_core.rows import member, ranks
 
 
 @pytest.fixture(scope="module")
