@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ele_core import config as configuration
-from ele_core.cli.report import report_at_end
-from ele_core.distributed import Processes
 from ele_core.files import free_folder, write_text
 from ele_core.monitor import ConsoleMonitor
+from ele_core.report import Wanted, write_report
 from ele_core.runs import Run
 from ele_core.sheet import Cell, as_svg
 from ele_graphs.molecule_space import MoleculeSpace
@@ -56,7 +55,7 @@ def demo(folder: str, overrides: Sequence[str]) -> None:
     console.print(as_table(rows))
     draw(rows, target / "pictures")
     console.print(f"Pictures: {target / 'pictures' / 'all.svg'}")
-    report_at_end(run, Processes())
+    console.print(f"Report: {write_report(run, Wanted(), ConsoleMonitor())}")
     console.print(f"Try: echo 'COC(C)=O' | ele predict {target} -")
 
 

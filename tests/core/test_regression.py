@@ -149,3 +149,34 @@ def test_the_state_brings_a_fresh_regressor_to_the_same_queries(space, surrogate
     assert not torch.equal(other.predict(inputs), made.predict(inputs))
     other.restore(made.state())
     assert torch.equal(other.predict(inputs), made.predict(inputs))
+
+
+class PlainSurrogate(LinearSurrogate):
+    """Off the sphere: coordinates of very different spread, the last one the same for all structures."""
+
+    spherical = False
+
+    def embed(self, batch: Any) -> Tensor:
+        scales = torch.logspace(1, -3, self.dim)
+        scales[-1] = 0
+        return (super().embed(batch) * scales + 5).float()
+
+
+def test_off_the_sphere_queries_have_the_mean_and_the_spread_of_the_targets(space):
+    surrogate = PlainSurrogate(PlainSurrogate.Config(dim=6), space)
+    made, inputs, outputs = task(space, surrogate, epochs=30)
+    targets = surrogate.embed(outputs[:60])
+    state = made.state()
+    torch.testing.assert_close(state["mean"], targets.mean(dim=0))
+    torch.testing.assert_close(state["spread"], targets.std(dim=0, correction=0))
+    queries = made.predict(inputs[:60])
+    assert torch.equal(queries[:, -1], targets[:, -1]), "what does not vary is not learned but known"
+    assert (queries - targets).square().sum() < 0.5 * (targets - targets.mean(dim=0)).square().sum()
+
+
+def test_off_the_sphere_a_restored_regressor_predicts_the_same(space):
+    surrogate = PlainSurrogate(PlainSurrogate.Config(dim=6), space)
+    made, inputs, _ = task(space, surrogate)
+    other = regressor(surrogate, [text or "-" for text in space.unpack(random_sequences(space, 80))], seed=3)
+    other.restore(made.state())
+    assert torch.equal(other.predict(inputs), made.predict(inputs))
