@@ -107,6 +107,12 @@ class Checkpoints(Work):
         self.closed = set(state["closed"])
         return True
 
+    @property
+    def current(self) -> str:
+        """The work that has begun and not finished, or else the last one that has."""
+        unfinished = [name for name, snapshot in self.works.items() if not snapshot.finished]
+        return (unfinished or list(self.works) or ["the training"])[-1]
+
     def save(self) -> None:
         """Write a checkpoint now."""
         if not self.processes.main:

@@ -98,7 +98,7 @@ def train_in(
             stop=stop,
         )
         if work.load() and journal is not None and journal.lines["metrics.jsonl"]:
-            context.monitor.message(f"resumed from checkpoint {work.number}")
+            context.monitor.message(f"resumed from checkpoint {work.number}, during {work.current}")
         monitor, close = monitors(context.monitor, journal, log)
         try:
             fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))

@@ -110,7 +110,7 @@ class SmilesToMolecule(Task):
         chosen = source if len(rows) == source.count else source.at(rows)
         molecules = molecule_files.load(chosen, space.limits(min_atoms=2), context, self.config.processes)
         outputs, smiles = molecules.graphs[:], molecules.smiles
-        train, validation, test = self._split(len(smiles), seed)
+        train, validation, test = self._split(len(smiles), seed, context)
         return DataSet(
             inputs=smiles,
             outputs=outputs,
@@ -131,9 +131,14 @@ class SmilesToMolecule(Task):
         rows: list[int] = order[: self.config.size].sort().values.tolist()
         return rows
 
-    def _split(self, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-        """As in the paper where there is enough; small subsets keep most of their molecules for training."""
-        return split(count, min(self.config.validation, count // 10), min(self.config.test, count // 5), seed)
+    def _split(self, count: int, seed: int, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """As asked for where there is enough; small subsets keep most of their molecules for training."""
+        asked = self.config.validation, self.config.test
+        taken = min(asked[0], count // 10), min(asked[1], count // 5)
+        if taken != asked:
+            wanted = f"task.validation={asked[0]} and task.test={asked[1]}"
+            context.monitor.message(f"of {count:,} molecules at most a tenth validate and a fifth test, not {wanted}")
+        return split(count, *taken, seed)
 
     def _extra(self, space: MoleculeSpace, test: Graphs, context: Context) -> CompactGraphs | None:
         """The extra outputs, and a line on what became of them."""

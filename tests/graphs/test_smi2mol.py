@@ -67,6 +67,18 @@ def test_a_subset_of_qm9_is_read_and_split() -> None:
     assert len(data.fingerprint) == 64
 
 
+@pytest.mark.usefixtures("small_qm9")
+def test_a_subset_too_small_for_its_split_says_so() -> None:
+    told = Messages()
+    load(Context(monitor=told), validation=2, test=5)
+    assert told.texts == []
+    data = load(Context(monitor=told), validation=2, test=2000)
+    assert told.texts == [
+        "of 36 molecules at most a tenth validate and a fifth test, not task.validation=2 and task.test=2000"
+    ]
+    assert (len(data.validation), len(data.test)) == (2, 7)
+
+
 def test_single_atoms_are_rejected_by_row_and_the_cache_is_used_again(small_qm9: list[int]) -> None:
     first, second = load(), load()
     assert len(small_qm9) == 1
@@ -100,7 +112,7 @@ def test_gdb_files_become_extra_outputs_and_say_what_was_left_out(tmp_path: Path
     with gzip.open(folder / "gdb11_size11.smi.gz", "wt") as stream:
         stream.write("CCCCCCCCCCC\nCCCCl\nC#CC=O")
     monitor = Messages()
-    data = load(Context(monitor=monitor), extra=str(folder))
+    data = load(Context(monitor=monitor), extra=str(folder), validation=2, test=5)
     assert [m.smiles for m in SPACE.unpack(data.extra[:])] == ["CC", "CO", "C#CC=O"]
     assert data.extra.codes.element_size() * data.extra.codes.shape[1] == 45
     assert "3 extra outputs, 6 rows left out" in monitor.texts[0]
