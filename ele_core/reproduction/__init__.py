@@ -17,7 +17,7 @@ from ele_core.reproduction.forecast import Forecast, in_words
 from ele_core.reproduction.paths import draw_paths
 from ele_core.reproduction.plan import Job, Plan, find_study, make_plan
 from ele_core.reproduction.results import Record, read_record, read_records, up_to_date
-from ele_core.reproduction.tables import latex, markdown
+from ele_core.reproduction.tables import ComparisonTable
 from ele_core.reproduction.training import decoding, trained
 from ele_core.runs import Run
 from ele_core.study import Paths, ShareSweep, Table
@@ -120,11 +120,11 @@ class Reproduction:
         records = up_to_date(known, plan.current)
         if len(records) < len(known):
             self.monitor.message(f"{len(known) - len(records)} records with other settings are not in the table")
-        files = {"md": markdown, "tex": latex}
-        for suffix, write in files.items():
-            text = write(study, plan.scale, records, plan.references, plan.skipped)
-            write_text(self.results / f"{study.name}.{suffix}", text)
-        return [self.results / f"{study.name}.{suffix}" for suffix in files]
+        made = ComparisonTable(study, plan.scale, records, plan.references, plan.skipped)
+        files = {self.results / f"{study.name}.md": made.markdown(), self.results / f"{study.name}.tex": made.latex()}
+        for file, text in files.items():
+            write_text(file, text)
+        return list(files)
 
     def _file_of(self, job: Job) -> Path:
         return self.results / f"{job.slug}.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from ele_core.interfaces import Reference
@@ -21,84 +22,82 @@ SPECIAL = {
 """Characters that mean something else in LaTeX."""
 
 
-def markdown(
-    study: Table,
-    scale: str,
-    records: Sequence[Record],
-    references: Mapping[str, Reference],
-    skipped: Mapping[str, str] | None = None,
-) -> str:
-    """A page: the title, the table, what it was measured on, and what was not measured and why."""
-    header, rows = cells(study, records, references)
-    lines = [header, ["---"] * len(header), *rows]
-    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([f"# {study.title}", body, *notes(study, scale, records, references, skipped or {})]) + "\n"
+@dataclasses.dataclass(frozen=True)
+class ComparisonTable:
+    """What was measured at one scale, and what was published."""
 
+    study: Table
+    scale: str
+    records: Sequence[Record]
+    references: Mapping[str, Reference]
+    skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Rows that were not measured, and why."""
 
-def latex(
-    study: Table,
-    scale: str,
-    records: Sequence[Record],
-    references: Mapping[str, Reference],
-    skipped: Mapping[str, str] | None = None,
-) -> str:
-    """A table environment; it needs the package booktabs."""
-    header, rows = cells(study, records, references)
-    lines = [" & ".join(map(escape, row)) + r" \\" for row in [header, *rows]]
-    caption = " ".join([study.title + ".", *notes(study, scale, records, references, skipped or {})])
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{escape(' '.join(caption.split()))}}}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    def markdown(self) -> str:
+        """A page: the title, the table, what it was measured on, and what was not measured and why."""
+        return "\n\n".join([f"# {self.study.title}", self.markdown_table(), *self.notes()]) + "\n"
 
+    def markdown_table(self) -> str:
+        """The table alone."""
+        header, *rows = self.cells()
+        return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *rows])
 
-def cells(
-    study: Table, records: Sequence[Record], references: Mapping[str, Reference]
-) -> tuple[list[str], list[list[str]]]:
-    """The heading, and a line for each row of the study: each metric as published and as measured here."""
-    published = {name for reference in references.values() for name in reference.values}
-    header = ["method"]
-    for name in study.metrics:
-        header += [f"{name}, published", f"{name}, ours"] if name in published else [f"{name}, ours"]
-    rows = [
-        [row.name, *line(row, own_records(row, records), study.metrics, references, published)] for row in study.rows
-    ]
-    return [*header, "seeds", "test pairs"], rows
+    def latex(self) -> str:
+        """A table environment; it needs the package booktabs."""
+        header, *rows = self.cells()
+        lines = [" & ".join(map(escape, row)) + r" \\" for row in [header, *rows]]
+        caption = " ".join([self.study.title + ".", *self.notes()])
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+                r"\toprule",
+                lines[0],
+                r"\midrule",
+                *lines[1:],
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{escape(' '.join(caption.split()))}}}",
+                r"\end{table}",
+                "",
+            ]
+        )
 
+    def cells(self) -> list[list[str]]:
+        """The heading, and a line for each row of the study: each metric as published and as measured here."""
+        published = {name for reference in self.references.values() for name in reference.values}
+        header = ["method"]
+        for name in self.study.metrics:
+            header += [f"{name}, published", f"{name}, ours"] if name in published else [f"{name}, ours"]
+        return [[*header, "seeds", "test pairs"], *(self._line(row, published) for row in self.study.rows)]
 
-def line(
-    row: Row,
-    records: Sequence[Record],
-    metrics: Sequence[str],
-    references: Mapping[str, Reference],
-    published: set[str],
-) -> list[str]:
-    """The cells of a row after its name."""
-    ours, reference = summaries(records, metrics), references.get(row.reference or "")
-    found: list[str] = []
-    for name in metrics:
-        if name in published:
-            found.append(as_published(reference, name))
-        found.append(as_text(ours.get(name)))
-    pairs = sorted({int(record["metrics"]["examples"]) for record in records})
-    return [*found, str(len(records)) if records else NOTHING, ", ".join(f"{n:,}" for n in pairs) or NOTHING]
+    def _line(self, row: Row, published: set[str]) -> list[str]:
+        records = [record for record in self.records if record["row"] == row.name]
+        ours, reference = summaries(records, self.study.metrics), self.references.get(row.reference or "")
+        found = [row.name]
+        for name in self.study.metrics:
+            if name in published:
+                found.append(as_published(reference, name))
+            found.append(as_text(ours.get(name)))
+        pairs = sorted({int(record["metrics"]["examples"]) for record in records})
+        return [*found, str(len(records)) if records else NOTHING, ", ".join(f"{n:,}" for n in pairs) or NOTHING]
 
-
-def own_records(row: Row, records: Sequence[Record]) -> list[Record]:
-    """The records of a row."""
-    return [record for record in records if record["row"] == row.name]
+    def notes(self) -> list[str]:
+        """What a reader must know to compare."""
+        shown = {row.reference for row in self.study.rows}
+        sources = dict.fromkeys(reference.source for name, reference in self.references.items() if name in shown)
+        found = [f"Scale {self.scale}: {self.study.scales[self.scale].summary}"]
+        if self.records:
+            train = sorted({record["sizes"]["train"] for record in self.records})
+            dates = sorted({record["date"] for record in self.records})
+            spread = "Mean ± standard deviation of a sample over the seeds; where there is one seed, its value."
+            when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+            found.append(f"{spread} Training pairs: {', '.join(f'{n:,}' for n in train)}. Measured {when}.")
+        found += [f"Published: {source}." for source in sources]
+        measured = {record["row"] for record in self.records}
+        absent = [f"{row}: {reason}" for row, reason in self.skipped.items() if row not in measured]
+        return [*found, *([f"Not measured: {' '.join(absent)}"] if absent else [])]
 
 
 def as_published(reference: Reference | None, metric: str) -> str:
@@ -113,29 +112,6 @@ def as_text(summary: Summary | None) -> str:
     if summary is None:
         return NOTHING
     return f"{summary.mean:.3f}" + ("" if summary.deviation is None else f" ± {summary.deviation:.3f}")
-
-
-def notes(
-    study: Table,
-    scale: str,
-    records: Sequence[Record],
-    references: Mapping[str, Reference],
-    skipped: Mapping[str, str],
-) -> list[str]:
-    """What a reader must know to compare."""
-    shown = {row.reference for row in study.rows}
-    sources = dict.fromkeys(reference.source for name, reference in references.items() if name in shown)
-    found = [f"Scale {scale}: {study.scales[scale].summary}"]
-    if records:
-        train = sorted({record["sizes"]["train"] for record in records})
-        dates = sorted({record["date"] for record in records})
-        spread = "Mean ± standard deviation of a sample over the seeds; where there is one seed, its value."
-        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-        found.append(f"{spread} Training pairs: {', '.join(f'{n:,}' for n in train)}. Measured {when}.")
-    found += [f"Published: {source}." for source in sources]
-    measured = {record["row"] for record in records}
-    absent = [f"{row}: {reason}" for row, reason in skipped.items() if row not in measured]
-    return [*found, *([f"Not measured: {' '.join(absent)}"] if absent else [])]
 
 
 def escape(text: str) -> str:
