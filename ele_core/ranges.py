@@ -30,6 +30,8 @@ class Range:
         if not isinstance(table, Mapping) or set(table) - set(WORDS):
             fix = "Write {choices = […]} or {low = …, high = …, log = true, step = …}."
             raise ConfigError("is not a range.", where=where, fix=fix)
+        if "choices" in table and len(table) > 1:
+            raise ConfigError("`choices` stand alone, without bounds.", where=where)
         found = cls(**table)
         if reason := found.problem():
             raise ConfigError(reason, where=where)

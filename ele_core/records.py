@@ -6,16 +6,21 @@ import datetime
 import json
 import os
 import platform
+import re
 import shlex
+import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ele_core import __version__
+from ele_core.config import components
 from ele_core.evaluation import Evaluation
 from ele_core.files import write_text
+from ele_core.plugins import registry
 from ele_core.runs import SPLITS, Run
 
 DIGITS = 6
@@ -59,8 +64,23 @@ def circumstances(run: Run, *, command: Sequence[str], seconds: float) -> dict[s
         "sizes": {name: len(data[name]) for name in SPLITS},
         "seconds": seconds,
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
-        "versions": {"ele": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": {"ele": __version__, "python": platform.python_version(), **packages_in_use(run)},
     }
+
+
+def packages_in_use(run: Run) -> dict[str, str]:
+    """Of the packages that the run's plugins require, the versions of those that were imported."""
+    providers = {registry().provider(kind, name).distribution for kind, name in components(run.config)}
+    required = {canonical(line) for name in providers if name for line in metadata.requires(name) or ()}
+    modules = metadata.packages_distributions()
+    imported = {name for module in list(sys.modules) for name in modules.get(module, ())}
+    return {name: metadata.version(name) for name in sorted(imported - providers) if canonical(name) in required}
+
+
+def canonical(requirement: str) -> str:
+    """The name of a distribution, as two spellings of it agree."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
 def stage_seconds(folder: Path) -> dict[str, float]:

@@ -24,7 +24,7 @@ def writer_class() -> Any:
     try:
         return importlib.import_module("torch.utils.tensorboard").SummaryWriter
     except ImportError:
-        fix = "Install it with: pip install 'ele[tensorboard]'"
+        fix = "Install it with: pip install 'explicit-loss-embedding[tensorboard]'"
         raise ConfigError("the package tensorboard is not installed.", where="--log", fix=fix) from None
 
 

@@ -22,7 +22,10 @@ def qm9() -> Source:
     """The 130,831 SMILES of QM9, from the files of qm9pack: its own loader needs a removed module of setuptools."""
     specification = importlib.util.find_spec("qm9pack")
     if specification is None or not specification.submodule_search_locations:
-        raise DataError("QM9 comes from the package qm9pack, which is not installed.", fix="pip install 'ele[qm9]'")
+        raise DataError(
+            "QM9 comes from the package qm9pack, which is not installed.",
+            fix="pip install 'explicit-loss-embedding[qm9]'",
+        )
     folder = Path(specification.submodule_search_locations[0]) / "data"
     files = [folder / name for name in QM9_FILES]
     for file in files:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -11,6 +12,7 @@ from pydantic import Field
 from ele_core.context import Context
 from ele_core.data import DataSet, pack_all, split
 from ele_core.interfaces import ComponentConfig, OutputSpace, Task
+from ele_core.ranges import Range
 
 LARGEST = 999_999
 SMALL = [
@@ -18,6 +20,14 @@ SMALL = [
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
 ]
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+RANGES = {
+    "surrogate.loss.temperature": Range(low=0.03, high=0.3, log=True),
+    "regressor.backbone.width": Range(choices=(32, 64, 128, 256)),
+    "regressor.training.learning_rate": Range(low=1e-3, high=1e-2, log=True),
+}
+"""What is worth trying."""
 
 
 class NumberWords(Task):
@@ -36,6 +46,7 @@ class NumberWords(Task):
         """Which numbers are drawn, and how they are split; none: the seed of the run."""
 
     config: Config
+    ranges: ClassVar[Mapping[str, Range]] = RANGES
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ele_core.interfaces import KINDS, Kind
 from ele_core.plugins import HOOKS, PluginInfo, Record, registry
 from ele_core.plugins.describe import Option, describe_options
 
-OURS = "ele"
+OURS = "explicit-loss-embedding"
 """The distribution that is documented here; other plugins that happen to be installed have docs of their own."""
 
 

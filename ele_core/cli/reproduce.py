@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     help="Where records, tables and figures go.",
 )
 @click.option("--runs", metavar="FOLDER", help="Where the trained runs go, which are large. [default: FOLDER/runs]")
+@click.option("--again", is_flag=True, help="Remove the rows' records and runs first: train and measure them anew.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done and how long it would take.")
 def reproduce(
     study: str,
@@ -36,14 +37,16 @@ def reproduce(
     gdb11: str | None,
     folder: str,
     runs: str | None,
+    again: bool,
     dry_run: bool,
 ) -> None:
     """Run a STUDY of a task: table1, figure3 or figure4 of the paper, on its data, beside its figures.
 
     What is missing is run, what was interrupted goes on, and what is there with the same settings is left alone: run
-    the same command again after an interruption, or with more seeds. A row that needs what is not there is skipped and
-    says so. FOLDER/STUDY-SCALE gets a record of each row and seed as JSON, and made of these the table as Markdown and
-    LaTeX, or the figure as SVG and PNG.
+    the same command again after an interruption, or with more seeds. The settings are options and files, not code or
+    data: where these have changed, --again. A row that needs what is not there is skipped and says so.
+    FOLDER/STUDY-SCALE gets a record of each row and seed as JSON, and made of these the table as Markdown and LaTeX, or
+    the figure as SVG and PNG.
 
     \b
     ele reproduce table1 --dry-run
@@ -57,8 +60,9 @@ def reproduce(
     task, found = find_study(study)
     files = {"gdb11": gdb11} if gdb11 else {}
     plan = make_plan(task, found, scale, parse_seeds(seeds), rows, files)
-    target = Path(folder)
-    work = Reproduction(plan, target, Path(runs) if runs else target / "runs", ConsoleMonitor())
+    target = usable(Path(folder), "-o")
+    own_runs = usable(Path(runs), "--runs") if runs else target / "runs"
+    work = Reproduction(plan, target, own_runs, ConsoleMonitor(), again)
     if dry_run:
         describe(work)
         return
@@ -66,6 +70,16 @@ def reproduce(
         if file.suffix == ".md":
             click.echo(file.read_text("utf-8"))
         click.echo(f"Wrote {file}")
+
+
+def usable(folder: Path, option: str) -> Path:
+    """A folder that is there or can be made."""
+    from ele_core.errors import ConfigError
+
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ConfigError(f"{there} is a file, not a folder.", where=option, fix="Choose another.")
+    return folder
 
 
 def parse_seeds(text: str | None) -> list[int]:
@@ -88,5 +102,5 @@ def describe(work: Reproduction) -> None:
         state = f"to do, about {in_words(forecast.seconds([job]))}" if job in missing else "done"
         click.echo(f"  {job.name}: {state}")
     for row, reason in plan.skipped.items():
-        click.echo(f"  {row}: skipped: {reason}")
+        click.echo(f"  {row}: skipped, {reason}")
     click.echo(f"{len(missing)} of {len(plan.jobs)} to do, about {in_words(forecast.seconds(missing))} in all.")

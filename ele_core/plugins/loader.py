@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ele_core.interfaces import Kind
 
 DISABLED = "ELE_DISABLED_PLUGINS"
-OURS = "ele"
+OURS = "explicit-loss-embedding"
 """The distribution whose plugins a third party cannot displace."""
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ele_core.errors import Interrupted
+from ele_core.errors import ConfigError, Interrupted
 from ele_core.files import locked, write_text
 from ele_core.monitor import Monitor
 from ele_core.records import circumstances, measurement, stage_seconds, training_seconds
 from ele_core.reproduction.forecast import Forecast, in_words
 from ele_core.reproduction.paths import draw_paths
-from ele_core.reproduction.plan import Job, Plan, find_study, make_plan
+from ele_core.reproduction.plan import Job, Plan, closest, find_study, make_plan
 from ele_core.reproduction.results import Record, read_record, read_records, up_to_date
 from ele_core.reproduction.tables import ComparisonTable
-from ele_core.reproduction.training import decoding, trained
+from ele_core.reproduction.training import decoding, folder_of, trained
+from ele_core.resuming import unfinished
 from ele_core.runs import Run
 from ele_core.study import Paths, ShareSweep, Table
 from ele_core.sweep import sweep
@@ -34,6 +37,8 @@ class Reproduction:
     folder: Path
     runs: Path
     monitor: Monitor
+    again: bool = False
+    """Begin anew with what is there already."""
 
     @property
     def results(self) -> Path:
@@ -51,14 +56,22 @@ class Reproduction:
         return [job for job in self.plan.jobs if self.record_of(job) is None]
 
     def forecast(self) -> Forecast:
-        """What the jobs that are done say about those that are not."""
-        known = ((job, self.record_of(job)) for job in self.plan.jobs)
-        return Forecast(self.plan.scale, [(job, record) for job, record in known if record is not None])
+        """What the jobs that are done, with whatever seed, say about those that are not."""
+        rows = {row.name: row for row in self.plan.study.rows}
+        return Forecast(self.plan.scale, rows, [record for record in self._known() if record["row"] in rows])
+
+    def _forget(self) -> None:
+        """Remove the records of the plan's jobs and the runs they were measured with."""
+        for job in self.plan.jobs:
+            self._file_of(job).unlink(missing_ok=True)
+            shutil.rmtree(folder_of(job, self.plan, self.runs), ignore_errors=True)
 
     def run(self) -> list[Path]:
         """Do what is missing, then write the table; returns the files to look at."""
+        if self.again:
+            self._forget()
         for row, reason in self.plan.skipped.items():
-            self.monitor.message(f"skipped: {row}: {reason}")
+            self.monitor.message(f"skipped: {row} {reason}")
         missing, count = self.missing(), len(self.plan.jobs)
         if len(missing) < count:
             self.monitor.message(f"{count - len(missing)} of {count} are in {self.results} already")
@@ -73,12 +86,13 @@ class Reproduction:
 
     def _carry_out(self, job: Job) -> None:
         """Train, measure, and write the record."""
-        started = time.monotonic()
+        folder, started = folder_of(job, self.plan, self.runs), time.monotonic()
+        before = (training_seconds(folder) or 0.0) if unfinished(folder) else 0.0
         try:
             run = trained(job, self.plan, self.runs, self.monitor)
             content = self._measured(job, run)
         except Interrupted as stopped:
-            fix = "Run the same command again: it goes on from here."
+            fix = f"Run the same command again{', without --again' if self.again else ''}: it goes on from here."
             where, number = str(self.results), stopped.exit_code - 128
             raise Interrupted(stopped.what, signal=number, where=where, fix=fix) from stopped
         record = {
@@ -88,7 +102,7 @@ class Reproduction:
             **content,
             "training_seconds": training_seconds(run.folder),
             "stages": stage_seconds(run.folder),
-            "wall_seconds": round(time.monotonic() - started, 3),
+            "wall_seconds": round(before + time.monotonic() - started, 3),
             "config": job.shown.model_dump(mode="json"),
             "settings": job.settings,
         }
@@ -108,6 +122,8 @@ class Reproduction:
             outcome = {"paths": draw_paths(study, run, decoding(job), self.results / job.slug, monitor)}
         else:
             result = run.evaluate(limit=job.limit, overrides=decoding(job), monitor=monitor)
+            if isinstance(study, Table):
+                check_metrics(study, result.metrics)
             seconds = round(time.monotonic() - started, 1)
             return measurement(run, result, command=command, split="test", oracle=False, seconds=seconds)
         return {**circumstances(run, command=command, seconds=round(time.monotonic() - started, 1)), **outcome}
@@ -116,8 +132,7 @@ class Reproduction:
         """The table of all records that are there with the settings of now, whatever their seed."""
         study, plan = self.plan.study, self.plan
         assert isinstance(study, Table)
-        known = read_records(self.results)
-        records = up_to_date(known, plan.current)
+        known, records = read_records(self.results), self._known()
         if len(records) < len(known):
             self.monitor.message(f"{len(known) - len(records)} records with other settings are not in the table")
         made = ComparisonTable(study, plan.scale, records, plan.references, plan.skipped)
@@ -125,6 +140,10 @@ class Reproduction:
         for file, text in files.items():
             write_text(file, text)
         return list(files)
+
+    def _known(self) -> list[Record]:
+        """The records that are there with the settings of now, whatever their seed."""
+        return up_to_date(read_records(self.results), self.plan.current)
 
     def _file_of(self, job: Job) -> Path:
         return self.results / f"{job.slug}.json"
@@ -136,6 +155,14 @@ class Reproduction:
         files = [word for name in job.row.files for word in (f"--{name}", value_at(config, options[name]))]
         what = ["reproduce", self.plan.study.name, "--scale", self.plan.scale, "--seeds", str(job.seed)]
         return [*what, "--row", job.row.name, *files]
+
+
+def check_metrics(study: Table, measured: Mapping[str, float]) -> None:
+    """A metric that the table should show and that is not measured is a mistake in the study."""
+    for name in study.metrics:
+        if name not in measured:
+            what = f"there is no metric '{name}'.{closest(name, list(measured))}"
+            raise ConfigError(what, where=study.name, fix=f"Metrics: {', '.join(measured)}.")
 
 
 def value_at(tables: Any, path: str) -> str:

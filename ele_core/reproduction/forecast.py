@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ele_core.reproduction.plan import Job
+from ele_core.study import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,8 +15,9 @@ class Forecast:
     """Times of jobs at one scale."""
 
     scale: str
-    done: Sequence[tuple[Job, Mapping[str, Any]]]
-    """Jobs that were measured, with their records."""
+    rows: Mapping[str, Row]
+    records: Sequence[Mapping[str, Any]]
+    """What was measured, with whatever seed."""
 
     def seconds(self, jobs: Sequence[Job]) -> float | None:
         """Of some jobs together; none where neither a declared nor a measured time is known of one of them."""
@@ -23,7 +25,7 @@ class Forecast:
         return None if None in times else sum(time for time in times if time is not None)
 
     def _seconds(self, job: Job) -> float | None:
-        same = [spent(record) for other, record in self.done if other.row.name == job.row.name]
+        same = [spent(record) for record in self.records if record["row"] == job.row.name]
         if same:
             return sum(same) / len(same)
         declared = job.row.minutes.get(self.scale)
@@ -31,13 +33,13 @@ class Forecast:
 
     def _pace(self) -> float:
         """How much slower this machine is than declared."""
-        pairs = [(spent(record), job.row.minutes.get(self.scale)) for job, record in self.done]
+        pairs = [(spent(record), self.rows[record["row"]].minutes.get(self.scale)) for record in self.records]
         known = [(seconds, 60 * minutes) for seconds, minutes in pairs if minutes]
         return sum(seconds for seconds, _ in known) / sum(declared for _, declared in known) if known else 1.0
 
 
 def spent(record: Mapping[str, Any]) -> float:
-    """Seconds from the start of the job to its record, as they were measured then."""
+    """Seconds from the start of the job to its record, those before an interruption included."""
     return float(record.get("wall_seconds", 0.0))
 
 

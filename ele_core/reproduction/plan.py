@@ -87,7 +87,7 @@ class Plan:
     scale: str
     jobs: Sequence[Job]
     skipped: Mapping[str, str]
-    """Row → why, as a sentence."""
+    """Rows that cannot be run here, asked for or not → why, as a sentence."""
     current: Mapping[str, Mapping[str, Any]]
     """The settings of every row that can be run, asked for or not, whatever the seed."""
 
@@ -125,19 +125,32 @@ def make_plan(
         fix = f"Scales of {study.name}: {', '.join(study.scales)}."
         raise ConfigError(f"there is no scale '{chosen}'.", where="--scale", fix=fix)
     given, wanted = given_files(study, files or {}), chosen_rows(study, rows)
-    jobs, skipped = [], {}
+    check_references(task, study)
+    reasons = {row.name: missing(row, given) for row in study.rows}
+    skipped = {name: reason for name, reason in reasons.items() if reason is not None}
+    for name in wanted if rows else ():
+        if name in skipped:
+            raise ConfigError(f"the row '{name}' {skipped[name]}", where="--row")
+    jobs = []
     for seed in dict.fromkeys(seeds or study.scales[chosen].seeds):
         for row in study.rows:
-            if (reason := missing(row, given)) is not None:
-                skipped[row.name] = reason
-                continue
             try:
-                jobs.append(make_job(task, study, chosen, row, seed, given))
+                jobs += [make_job(task, study, chosen, row, seed, given)] if row.name not in skipped else []
             except EleError as error:
-                skipped[row.name] = f"not available: {first_sentences(str(error))}"
+                if row.name in wanted:
+                    raise ConfigError(str(error), where=f"row '{row.name}' of {study.name}") from error
     current = {job.row.name: without_seed(job.settings) for job in jobs}
-    asked = {name: reason for name, reason in skipped.items() if name in wanted}
-    return Plan(task, study, chosen, [job for job in jobs if job.row.name in wanted], asked, current)
+    return Plan(task, study, chosen, [job for job in jobs if job.row.name in wanted], skipped, current)
+
+
+def check_references(task: str, study: Study) -> None:
+    """A row that stands beside a published result that there is not is a mistake in the study."""
+    known = [reference.name for reference in registry().get("task", task).references]
+    for row in study.rows:
+        if row.reference is not None and row.reference not in known:
+            what = f"there is no reference '{row.reference}'.{closest(row.reference, known)}"
+            fix = f"References of {task}: {', '.join(known) or 'none'}."
+            raise ConfigError(what, where=f"row '{row.name}' of {study.name}", fix=fix)
 
 
 def make_job(task: str, study: Study, scale: str, row: Row, seed: int, files: Mapping[str, File]) -> Job:
@@ -170,13 +183,8 @@ def missing(row: Row, files: Mapping[str, File]) -> str | None:
             return f"needs --{name} PATH."
     for module, extra in row.packages.items():
         if find_spec(module) is None:
-            return f"needs the package {module}: pip install 'ele[{extra}]'"
+            return f"needs the package {module}: pip install 'explicit-loss-embedding[{extra}]'"
     return None
-
-
-def first_sentences(text: str) -> str:
-    """The first sentence of each line: what is wrong, without what there is instead."""
-    return "; ".join(line.partition(". ")[0].rstrip(".") for line in text.splitlines() if line) + "."
 
 
 def chosen_rows(study: Study, names: Sequence[str]) -> set[str]:

@@ -43,12 +43,13 @@ class ComparisonTable:
         return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *rows])
 
     def latex(self) -> str:
-        """A table environment; it needs the package booktabs."""
+        """A table environment."""
         header, *rows = self.cells()
         lines = [" & ".join(map(escape, row)) + r" \\" for row in [header, *rows]]
         caption = " ".join([self.study.title + ".", *self.notes()])
         return "\n".join(
             [
+                r"% needs \usepackage{booktabs}",
                 r"\begin{table}",
                 r"\centering",
                 rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
@@ -59,6 +60,7 @@ class ComparisonTable:
                 r"\bottomrule",
                 r"\end{tabular}",
                 rf"\caption{{{escape(' '.join(caption.split()))}}}",
+                rf"\label{{tab:{self.study.name}}}",
                 r"\end{table}",
                 "",
             ]
@@ -69,7 +71,8 @@ class ComparisonTable:
         published = {name for reference in self.references.values() for name in reference.values}
         header = ["method"]
         for name in self.study.metrics:
-            header += [f"{name}, published", f"{name}, ours"] if name in published else [f"{name}, ours"]
+            words = name.replace("_", " ")
+            header += [f"{words}, published", f"{words}, measured"] if name in published else [f"{words}, measured"]
         return [[*header, "seeds", "test pairs"], *(self._line(row, published) for row in self.study.rows)]
 
     def _line(self, row: Row, published: set[str]) -> list[str]:
@@ -80,8 +83,9 @@ class ComparisonTable:
             if name in published:
                 found.append(as_published(reference, name))
             found.append(as_text(ours.get(name)))
+        seeds = sorted({int(record["seed"]) for record in records})
         pairs = sorted({int(record["metrics"]["examples"]) for record in records})
-        return [*found, str(len(records)) if records else NOTHING, ", ".join(f"{n:,}" for n in pairs) or NOTHING]
+        return [*found, *(", ".join(f"{n:,}" for n in numbers) or NOTHING for numbers in (seeds, pairs))]
 
     def notes(self) -> list[str]:
         """What a reader must know to compare."""
@@ -94,10 +98,17 @@ class ComparisonTable:
             spread = "Mean ± standard deviation of a sample over the seeds; where there is one seed, its value."
             when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
             found.append(f"{spread} Training pairs: {', '.join(f'{n:,}' for n in train)}. Measured {when}.")
+        found += self._fewer()
         found += [f"Published: {source}." for source in sources]
-        measured = {record["row"] for record in self.records}
-        absent = [f"{row}: {reason}" for row, reason in self.skipped.items() if row not in measured]
-        return [*found, *([f"Not measured: {' '.join(absent)}"] if absent else [])]
+        absent = {row.name for row in self.study.rows} - {record["row"] for record in self.records}
+        reasons = [f"{row.name} {self.skipped.get(row.name, 'has not been run.')}" for row in self.study.rows]
+        told = [reason for row, reason in zip(self.study.rows, reasons, strict=True) if row.name in absent]
+        return [*found, *([f"Not measured: {' '.join(told)}"] if told else [])]
+
+    def _fewer(self) -> list[str]:
+        """Which rows were measured on a part of the test pairs."""
+        counts = {(r["row"], int(r["metrics"]["examples"]), r["sizes"]["test"]) for r in self.records}
+        return [f"{row}: the first {n:,} of {all_:,} test pairs only." for row, n, all_ in sorted(counts) if n < all_]
 
 
 def as_published(reference: Reference | None, metric: str) -> str:
@@ -115,5 +126,6 @@ def as_text(summary: Summary | None) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX shows it."""
-    return "".join(SPECIAL.get(character, character) for character in text)
+    """Text as LaTeX shows it; two hyphens stay two."""
+    parts = ("".join(SPECIAL.get(character, character) for character in part) for part in text.split("--"))
+    return "-{}-".join(parts)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Search"]
 
+EXAMPLE = 'Write lines such as "regressor.training.learning_rate" = {low = 1e-4, high = 1e-2, log = true}.'
+
 
 @dataclasses.dataclass(frozen=True)
 class Search:
@@ -160,5 +162,5 @@ def read_space(file: Path) -> dict[str, Range]:
         raise ConfigError(f"is not valid TOML: {error}.", where=str(file)) from None
     ranges = read_ranges(tables)
     if not ranges:
-        raise ConfigError("holds no range.", where=str(file), fix='Write lines such as "seed" = {low = 0, high = 9}.')
+        raise ConfigError("holds no range.", where=str(file), fix=EXAMPLE)
     return ranges

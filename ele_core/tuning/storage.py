@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import time
@@ -14,6 +15,7 @@ from ele_core.context import Context
 from ele_core.errors import ConfigError, DataError, Locked
 from ele_core.files import locked, make_folder
 from ele_core.ranges import Range
+from ele_core.resuming import changes, flatten
 
 if TYPE_CHECKING:
     import optuna
@@ -31,7 +33,7 @@ def require_optuna() -> None:
     try:
         import optuna
     except ImportError:
-        fix = "pip install 'ele[tune]'"
+        fix = "pip install 'explicit-loss-embedding[tune]'"
         raise ConfigError("tuning needs the package optuna, which is not installed.", fix=fix) from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -60,16 +62,25 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
         if kept is None:
             study.set_user_attr("about", dict(about))
         elif kept != about:
-            differ = ", ".join(sorted(name for name in {*kept, *about} if kept.get(name) != about.get(name)))
+            differ = "; ".join(changes(flat(kept), flat(about)).values())
             fix = "Choose another file with --storage, or put it back."
-            raise ConfigError(f"holds another search, which differs in: {differ}.", where=str(file), fix=fix)
+            raise ConfigError(f"holds another search, which differs: {differ}.", where=str(file), fix=fix)
     return study
+
+
+def flat(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a search is about, by dotted path."""
+    found: dict[str, Any] = {}
+    for name, value in about.items():
+        flatten(name, value, found)
+    return {path.removeprefix("config."): value for path, value in found.items()}
 
 
 def next_trial(study: optuna.Study, file: Path, ranges: Mapping[str, Range], trials: int, seed: int) -> Any | None:
     """The next trial, with its options drawn; none where there are `trials` already, done or under way.
 
-    What is drawn depends on the seed, the number of the trial and the trials that were done by then.
+    What is drawn depends on the seed, on the trials that were done by then, and on the smallest number that no trial
+    which counts was drawn by: that of a trial which was stopped is taken again.
     """
     from optuna.samplers import TPESampler
 
@@ -78,8 +89,11 @@ def next_trial(study: optuna.Study, file: Path, ranges: Mapping[str, Range], tri
         known = study.get_trials(deepcopy=False)
         if sum(map(counts, known)) >= trials:
             return None
-        study.sampler = TPESampler(seed=Context(seed).derived_seed("tune", len(known)) % 2**32)
+        taken = {trial.user_attrs.get("draw") for trial in known if counts(trial)}
+        draw = next(number for number in itertools.count() if number not in taken)
+        study.sampler = TPESampler(seed=Context(seed).derived_seed("tune", draw) % 2**32)
         trial = study.ask({path: distribution(own) for path, own in ranges.items()})
+        trial.set_user_attr("draw", draw)
         trial.set_user_attr("process", this_process())
     return trial
 

@@ -18,7 +18,7 @@ def pot() -> ModuleType:
         import ot  # type: ignore[import-untyped]  # POT has no types
     except ImportError as missing:
         what = "solver 'pot' needs POT, which is not installed."
-        fix = "Install it with: pip install 'ele[baselines]', or take the solver 'compiled'."
+        fix = "Install it with: pip install 'explicit-loss-embedding[baselines]', or take the solver 'compiled'."
         raise ConfigError(what, where="surrogate.solver", fix=fix) from missing
     return ot  # type: ignore[no-any-return]
 

@@ -116,7 +116,7 @@ def test_help_imports_nothing_heavy(run_python, arguments):
 def test_plugins_are_listed_with_their_distribution_and_components(ele):
     listed = json.loads(ele("plugins", "--json").out)
     plugins = {plugin["name"]: plugin for plugin in listed["plugins"]}
-    assert plugins["sequences"]["distribution"] == "ele"
+    assert plugins["sequences"]["distribution"] == "explicit-loss-embedding"
     assert plugins["sequences"]["status"] == "ok"
     names = {(record["kind"], record["name"]) for record in plugins["core"]["records"]}
     assert {("decoder", "pgd"), ("surrogate", "contrastive"), ("backbone", "gru")} <= names

@@ -103,9 +103,12 @@ def test_of_two_plugins_of_one_name_one_can_be_disabled_by_distribution(
 
 
 def test_a_plugin_of_ele_itself_keeps_its_name(site: Site) -> None:
-    site.install("ele", GOOD, plugin="core", version="9")
+    site.install("explicit-loss-embedding", GOOD, plugin="core", version="9")
     site.install("intruder", GOOD, plugin="core")
-    assert {plugin.distribution: plugin.status for plugin in site.plugins()} == {"ele": "ok", "intruder": "failed"}
+    assert {plugin.distribution: plugin.status for plugin in site.plugins()} == {
+        "explicit-loss-embedding": "ok",
+        "intruder": "failed",
+    }
 
 
 def test_disabled_plugins_are_not_imported(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

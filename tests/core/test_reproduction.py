@@ -49,7 +49,6 @@ ROWS = (
     Row("wider", ("decoder=candidates", "regressor.backbone.width=12"), minutes={"small": 60}),
     Row("extra", ("decoder=candidates",), files=("gdb11",)),
     Row("package", ("decoder=candidates",), packages={"no_such_module": "baselines"}),
-    Row("rival", ("surrogate=no-such-surrogate",)),
 )
 TABLE = Table("table1", "Numbers", ROWS, SCALES, {"gdb11": "task.seed"}, metrics=("edit_distance", "exact"))
 FIGURE3 = ShareSweep("figure3", "Shares", ROWS[:1], SCALES, lines={"candidates": (), "pgd-best": PGD[1:]})
@@ -129,6 +128,7 @@ def test_every_row_with_every_seed_gets_a_record_that_says_how_to_get_it_again(f
         assert record["seed"] == record["config"]["seed"] == int(name[-1])
         assert record["metrics"]["examples"] == (5 if "pgd" in name else 10)
         assert record["wall_seconds"] > 0
+        assert {"ele", "python", "torch", "numpy", "pydantic"} <= set(record["versions"])
     assert found["plain-pgd-seed1"]["command"] == ("ele reproduce table1 --scale small --seeds 1 --row 'plain + pgd'")
     assert found["plain-pgd-seed0"]["decoder"]["name"] == "pgd"
     assert found["plain-pgd-seed0"]["config"]["decoder"]["steps"] == 2
@@ -179,8 +179,8 @@ def test_changed_settings_are_measured_anew_and_old_records_leave_the_table(copi
     assert found["plain-pgd-seed0"]["decoder"]["steps"] == 3
     assert found["plain-pgd-seed1"]["decoder"]["steps"] == 2
     assert "1 records with other settings are not in the table" in result.stderr
-    assert cells(copied)["plain + pgd"][1] == "1"
-    assert cells(copied)["plain & simple"][1] == "2"
+    assert cells(copied)["plain + pgd"][1] == "0"
+    assert cells(copied)["plain & simple"][1] == "0, 1"
 
 
 def test_a_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
@@ -200,6 +200,7 @@ def test_a_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     monkeypatch.undo()
     with monkeypatch.context() as again:
         declare(again, TABLE)
+        again.setattr(NumberWords, "references", REFERENCES)
         again.setattr(Run, "start", None)
         result = ele(*arguments)
     assert result.exit_code == 0, result.output
@@ -212,11 +213,65 @@ def test_a_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
 
 def test_rows_that_need_what_is_not_there_are_skipped_with_a_sentence(folder):
     said = (folder / "said.txt").read_text()
-    assert "skipped: extra: needs --gdb11 PATH." in said
-    assert "skipped: package: needs the package no_such_module: pip install 'ele[baselines]'" in said
-    assert "skipped: rival: not available: surrogate.name: no surrogate is called 'no-such-surrogate'.\n" in said
+    assert "skipped: extra needs --gdb11 PATH." in said
+    reason = "package needs the package no_such_module: pip install 'explicit-loss-embedding[baselines]'"
+    assert f"skipped: {reason}" in said
     text = (folder / "table1-small" / "table1.md").read_text()
-    assert "Not measured: extra: needs --gdb11 PATH." in text
+    assert f"Not measured: extra needs --gdb11 PATH. {reason}" in text
+
+
+def test_a_row_that_was_not_asked_for_is_in_the_table_as_not_run(tmp_path):
+    assert ele("table1", "--row", "wider", "-o", tmp_path).exit_code == 0
+    text = (tmp_path / "table1-small" / "table1.md").read_text()
+    assert "Not measured: plain & simple has not been run. plain + pgd has not been run. extra needs --gdb11" in text
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            Row("rival", ("surrogate=no-such",)),
+            "row 'rival' of table1: surrogate.name: no surrogate is called 'no-such'",
+        ),
+        (Row("rival", ("surrogate.dimm=3",)), "row 'rival' of table1: surrogate.dimm: unknown option"),
+        (
+            Row("rival", reference="Nobody"),
+            "row 'rival' of table1: there is no reference 'Nobody'. References of number-w",
+        ),
+    ],
+)
+def test_a_mistake_in_a_study_is_told_before_anything_is_run(tmp_path, monkeypatch, row, message):
+    declare(monkeypatch, Table("table1", "Numbers", (ROWS[0], row), SCALES, metrics=("exact",)))
+    error = ele("table1", "-o", tmp_path / "new").exception
+    assert isinstance(error, ConfigError)
+    assert message in str(error)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_metric_that_there_is_not_is_an_error_and_what_was_trained_stays(tmp_path, monkeypatch):
+    declare(monkeypatch, Table("table1", "Numbers", ROWS[:1], SCALES, metrics=("exakt",)))
+    error = ele("table1", "-o", tmp_path).exception
+    assert "table1: there is no metric 'exakt'. Did you mean 'exact'? Metrics: exact, edit_distance," in str(error)
+    declare(monkeypatch, Table("table1", "Numbers", ROWS[:1], SCALES, metrics=("exact",)))
+    monkeypatch.setattr(Run, "start", None)
+    assert ele("table1", "-o", tmp_path).exit_code == 0
+
+
+def test_again_trains_and_measures_anew(copied, monkeypatch):
+    started = []
+    start = Run.start
+    monkeypatch.setattr(
+        Run, "start", classmethod(lambda _, *args, **kw: (started.append(args[1]), start(*args, **kw))[1])
+    )
+    before = records(copied)
+    result = ele("table1", "--row", "plain & simple", "--row", "plain + pgd", "--again", "-o", copied)
+    assert result.exit_code == 0, result.output
+    assert len(started) == 1, "both rows share one run"
+    after = records(copied)
+    assert after.keys() == before.keys()
+    assert after["wider-seed0"] == before["wider-seed0"]
+    assert after["plain-simple-seed0"]["metrics"] == before["plain-simple-seed0"]["metrics"]
+    assert after["plain-simple-seed0"]["wall_seconds"] != before["plain-simple-seed0"]["wall_seconds"]
 
 
 def test_a_file_is_shown_by_its_name_and_compared_by_what_is_in_it(tmp_path):
@@ -244,6 +299,8 @@ def test_a_file_is_shown_by_its_name_and_compared_by_what_is_in_it(tmp_path):
         (["table1", "--row", "widre"], "--row: there is no row 'widre'. Did you mean 'wider'?"),
         (["table1", "--seeds", "0,x"], "--seeds: '0,x' is no list of seeds. Write it as 0,1,2."),
         (["figure3", "--gdb11", "x"], "--gdb11: figure3 takes no such file."),
+        (["table1", "--row", "extra"], "--row: the row 'extra' needs --gdb11 PATH."),
+        (["table1", "--runs", __file__], "is a file, not a folder. Choose another."),
     ],
 )
 def test_what_there_is_not_is_refused_before_anything_is_written(tmp_path, arguments, message):
@@ -300,19 +357,19 @@ def test_durations_in_words():
 def test_the_table_has_means_and_deviations_beside_the_published_figures(folder):
     found, table = records(folder), cells(folder)
     assert table["method"] == [
-        *("edit_distance, published", "edit_distance, ours", "exact, ours", "seeds", "test pairs")
+        *("edit distance, published", "edit distance, measured", "exact, measured", "seeds", "test pairs")
     ]
     for row, slug in (("plain & simple", "plain-simple"), ("plain + pgd", "plain-pgd")):
         values = [found[f"{slug}-seed{seed}"]["metrics"]["edit_distance"] for seed in (0, 1)]
         assert table[row][1] == f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f}"
     assert table["plain & simple"][0] == "1.500 ± 0.250"
     assert table["plain + pgd"][0] == "1.250"
-    assert [table[row][3:] for row in ("plain & simple", "plain + pgd", "rival")] == [
-        ["2", "10"],
-        ["2", "5"],
+    assert [table[row][3:] for row in ("plain & simple", "plain + pgd", "extra")] == [
+        ["0, 1", "10"],
+        ["0, 1", "5"],
         ["–", "–"],
     ]
-    assert table["rival"][:3] == ["–", "–", "–"]
+    assert table["extra"][:3] == ["–", "–", "–"]
 
 
 def test_one_seed_has_no_deviation(copied):
@@ -320,7 +377,7 @@ def test_one_seed_has_no_deviation(copied):
         file.unlink()
     assert ele("table1", "-o", copied).exit_code == 0
     value = records(copied)["wider-seed0"]["metrics"]["exact"]
-    assert cells(copied)["wider"] == ["–", *cells(copied)["wider"][1:2], f"{value:.3f}", "1", "10"]
+    assert cells(copied)["wider"] == ["–", *cells(copied)["wider"][1:2], f"{value:.3f}", "0", "10"]
 
 
 def test_the_page_says_scale_pairs_date_and_source(folder):
@@ -329,12 +386,15 @@ def test_the_page_says_scale_pairs_date_and_source(folder):
     assert "Scale small: a few numbers." in text
     assert f"Training pairs: 80. Measured {date}." in text
     assert "Published: a paper." in text
+    assert "plain + pgd: the first 5 of 20 test pairs only." in text
 
 
 def test_latex_escapes_what_means_something_else_there(folder):
     text = (folder / "table1-small" / "table1.tex").read_text("utf-8")
     assert r"plain \& simple & 1.500 $\pm$ 0.250 & " in text
-    assert r"edit\_distance, published" in text
+    assert r"needs the package no\_such\_module" in text
+    assert r"extra needs -{}-gdb11 PATH." in text, "two hyphens would become a dash"
+    assert r"\label{tab:table1}" in text
     assert text.count(r"\\") == 1 + len(ROWS)
     assert text.count("{") == text.count("}")
     assert escape("a_b&50%$#{}~^\\") == (r"a\_b\&50\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}")

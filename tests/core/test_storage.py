@@ -82,7 +82,7 @@ def test_a_folder_holds_plain_files_and_says_what_it_is(saved):
     assert names(saved) == sorted(["README.md", "manifest.json", *sealed])
     assert sorted(json.loads((saved / "manifest.json").read_text())["files"]) == sealed
     header = json.loads((saved / "config.json").read_text())
-    assert header["components"]["output:sequence"]["distribution"] == "ele"
+    assert header["components"]["output:sequence"]["distribution"] == "explicit-loss-embedding"
     assert header["components"]["backbone:gru"]["version"]
     assert "100 candidates" in (saved / "README.md").read_text()
 

@@ -16,7 +16,9 @@ from ele_core.cli import cli
 from ele_core.errors import ConfigError
 from ele_core.tensorboard import FOLDER, TensorBoardMonitor, check_installed
 
-installed = pytest.mark.skipif(find_spec("tensorboard") is None, reason="pip install 'ele[tensorboard]'")
+installed = pytest.mark.skipif(
+    find_spec("tensorboard") is None, reason="pip install 'explicit-loss-embedding[tensorboard]'"
+)
 
 
 def scalars(run: Path) -> dict[tuple[str, int], list[float]]:
@@ -84,7 +86,7 @@ def test_a_missing_package_is_said_before_anything_is_written(monkeypatch, setti
     monkeypatch.setattr(builtins, "__import__", without)
     for module in [name for name in sys.modules if name.startswith("torch.utils.tensorboard")]:
         monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(ConfigError, match=r"pip install 'ele\[tensorboard\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'explicit-loss-embedding\[tensorboard\]'"):
         check_installed()
     command = ["train", "number-words", "-o", str(tmp_path / "run"), "--log", "tensorboard", *settings]
     assert isinstance(CliRunner().invoke(cli, command).exception, ConfigError)

@@ -181,6 +181,7 @@ def test_a_file_of_ranges_takes_dotted_and_nested_names():
         ('"seed" = {low = 0, high = 2, log = true}', "needs a `low` above 0"),
         ('"seed" = {choices = [[1]]}', "each choice should be"),
         ('"seed" = {choices = 4}', "should be a list"),
+        ('"seed" = {choices = [1, 2], low = 0, high = 3}', "`choices` stand alone"),
         ('"seed" = {low = "a", high = 2}', "should be numbers"),
         ("", "holds no range"),
         ("[", "is not valid TOML"),
@@ -227,6 +228,21 @@ def test_a_search_that_was_stopped_tries_what_it_would_have_tried(judged):
     assert [entry["width"] for entry in judged] == whole
 
 
+def test_a_trial_that_was_stopped_is_tried_again(judged, monkeypatch):
+    space = {"regressor.backbone.width": Range(low=4, high=400)}
+    search("whole", ranges=space).run(14, Monitor())
+    whole = [entry["width"] for entry in judged]
+    judged.clear()
+    for trials_so_far in (5, 12):
+        search("parts", ranges=space).run(trials_so_far, Monitor())
+        with monkeypatch.context() as stopping:
+            stopping.setattr("ele_core.tuning.measured", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(Interrupted):
+                search("parts", ranges=space).run(14, Monitor())
+    search("parts", ranges=space).run(14, Monitor())
+    assert [entry["width"] for entry in judged] == whole
+
+
 def test_a_failed_trial_is_written_down_with_its_reason_and_the_search_goes_on(judged):
     found = search(ranges={"regressor.backbone.width": Range(choices=(5, 6))})
     found.run(6, Monitor())
@@ -263,7 +279,9 @@ def test_the_storage_of_another_search_is_refused():
     assert ele("--trials", "1", "--storage", "s").exit_code == 0
     error = ele("--trials", "2", "--storage", "s", "--limit", "3").exception
     assert isinstance(error, ConfigError)
-    assert "s: holds another search, which differs in: limit." in str(error)
+    assert "s: holds another search, which differs: limit: None → 3. Choose another" in str(error)
+    error = ele("--trials", "2", "--storage", "s", "--set", "candidates.share=0.5").exception
+    assert "s: holds another search, which differs: candidates.share: 1.0 → 0.5. Choose another" in str(error)
     Path("text").write_text("hello\n")
     assert isinstance(ele("--storage", "text").exception, DataError)
 
@@ -313,7 +331,10 @@ def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     error = ele().exception
     assert isinstance(error, ConfigError)
-    assert str(error) == "tuning needs the package optuna, which is not installed. pip install 'ele[tune]'"
+    assert (
+        str(error)
+        == "tuning needs the package optuna, which is not installed. pip install 'explicit-loss-embedding[tune]'"
+    )
 
 
 def test_the_configuration_itself_is_never_overwritten(tmp_path):

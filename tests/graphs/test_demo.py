@@ -18,7 +18,9 @@ TINY = (
 )
 
 
-@pytest.mark.skipif(find_spec("qm9pack") is None, reason="the demo trains on QM9: pip install ele[qm9]")
+@pytest.mark.skipif(
+    find_spec("qm9pack") is None, reason="the demo trains on QM9: pip install explicit-loss-embedding[qm9]"
+)
 def test_the_demo_trains_predicts_and_draws(tmp_path):
     overrides = [word for option in TINY for word in ("--set", option)]
     result = CliRunner().invoke(demo, ["--folder", str(tmp_path), *overrides], catch_exceptions=False)

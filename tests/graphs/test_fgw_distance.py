@@ -184,6 +184,6 @@ def test_rounding_gives_back_a_softened_graph_with_the_first_edge_label() -> Non
 
 def test_missing_pot_is_one_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ot", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ele\[baselines\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'explicit-loss-embedding\[baselines\]'"):
         surrogate(solver="pot")
     assert pot_module.__doc__

@@ -163,7 +163,7 @@ def test_missing_files_and_packages_say_what_to_do(tmp_path: Path, monkeypatch: 
     with pytest.raises(DataError, match="cannot be read"):
         datasets.smiles_files(tmp_path / "broken.smi.gz")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(DataError, match=r"pip install 'ele\[qm9\]'"):
+    with pytest.raises(DataError, match=r"pip install 'explicit-loss-embedding\[qm9\]'"):
         datasets.qm9()
 
 

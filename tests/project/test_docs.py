@@ -51,7 +51,7 @@ def test_every_hook_is_documented(documented):
 
 
 def test_every_component_is_documented(documented):
-    ours = [plugin for plugin in registry().plugins() if plugin.distribution == "ele"]
+    ours = [plugin for plugin in registry().plugins() if plugin.distribution == "explicit-loss-embedding"]
     labels = [f"component-{kind}-{r.name}" for p in ours for kind, records in p.records.items() for r in records]
     assert labels, "no component of ELE itself is installed"
     missing = [label for label in labels if label.lower() not in documented]
@@ -96,7 +96,7 @@ def test_every_option_of_every_component_says_what_it_is_for():
         for plugin in registry().plugins()
         for kind, records in plugin.records.items()
         for record in records
-        if plugin.distribution == "ele"
+        if plugin.distribution == "explicit-loss-embedding"
         for option in describe_options(registry().get(kind, record.name))
         if not option.description.strip()
     ]
@@ -161,6 +161,15 @@ CLAIMS = {
     "own-decoder": """
 assert nearest.metrics["exact"] == 0 < short.metrics["exact"] < long.metrics["exact"]
 assert nearest.decoding.energies.mean() > short.decoding.energies.mean() > long.decoding.energies.mean()
+""",
+    "own-rival": """
+assert [job.name for job in plan.jobs][::2] == ["ours, seed 0", "pair kernel, nearest, seed 0", "pair kernel, seed 1"]
+from ele_core.context import Context
+from ele_core.loading import prepare
+from ele_core.trainer import train
+for job in plan.jobs[:3]:
+    context = Context(job.seed)
+    assert len(train(prepare(job.config, context), context).candidates) == 600
 """,
 }
 """What the pages on components say in words."""

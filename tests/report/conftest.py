@@ -51,7 +51,7 @@ def words_page(words_run: Path) -> Path:
 def molecules_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a small run on QM9."""
     if find_spec("qm9pack") is None:
-        pytest.skip("the task trains on QM9: pip install ele[qm9]")
+        pytest.skip("the task trains on QM9: pip install explicit-loss-embedding[qm9]")
     folder = tmp_path_factory.mktemp("molecules") / "run"
     run = Run.start(configuration.load("smi2mol", MOLECULES), folder, Monitor())
     return write_report(run, Wanted(examples=18), Monitor())

@@ -65,7 +65,7 @@ def test_no_shipped_component_is_left_out():
     ours = {
         (kind, record.name)
         for plugin in registry().plugins()
-        if plugin.distribution == "ele"
+        if plugin.distribution == "explicit-loss-embedding"
         for kind, records in plugin.records.items()
         for record in records
     }
