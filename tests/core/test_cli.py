@@ -121,7 +121,7 @@ def test_plugins_are_listed_with_their_distribution_and_components(ele):
     names = {(record["kind"], record["name"]) for record in plugins["core"]["records"]}
     assert {("decoder", "pgd"), ("surrogate", "contrastive"), ("backbone", "gru")} <= names
     text = ele("plugins").out
-    assert "sequences (ele " in text
+    assert "sequences (explicit-loss-embedding " in text
     assert "number-words" in text
 
 

@@ -131,7 +131,7 @@ def test_an_input_that_is_good_enough_takes_no_step(problem, monkeypatch):
 
 def test_decoding_leaves_the_weights_and_the_candidates_untouched(predictor, pairs):
     model = predictor.model_
-    parts = [*model.surrogate.encoder.parameters(), *model.regressor.backbone.parameters()]
+    parts = [*model.surrogate.encoder.parameters(), *model.regressor.network.parameters()]
     watched = [*parts, model.candidates.embeddings, model.candidates.batch.tokens]
     before = [tensor.detach().clone() for tensor in watched]
     predictor.predict(pairs[0][:10], decoder={"name": "pgd", "steps": 5, "starts": 2})

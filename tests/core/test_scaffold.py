@@ -35,7 +35,7 @@ def test_a_bad_name_is_one_sentence_with_a_good_one(name):
 
 @pytest.mark.parametrize("name", ["core", "graphs", "sequence", "number-words"])
 def test_a_name_that_an_installed_plugin_has_is_refused_with_its_owner(name):
-    with pytest.raises(PluginError, match=r"taken by the plugin \w+ \(ele "):
+    with pytest.raises(PluginError, match=r"taken by the plugin \w+ \(explicit-loss-embedding "):
         check_name(name)
 
 
