@@ -19,7 +19,8 @@ RANGES = {
 """What the paper searched for the R-GCN and the Transformer; a GRU has no heads."""
 
 SMALL = Scale(
-    "5,000 training molecules of QM9 and 500 for the test, a split for each seed; about a quarter of an hour a seed.",
+    "5,000 training molecules of QM9 and 500 for the test, a split for each seed; about ten minutes a seed on two "
+    "cores without the rows that compute FGW distances, and three minutes for these.",
     ("task.size=6000", "task.test=500", "task.validation=500"),
 )
 FULL = Scale(
@@ -125,16 +126,16 @@ TABLE1 = Table(
             (*KERNEL, *TRANSFORMER),
             {scale: (*own, *SKETCH[scale]) for scale, own in TRANSFORMER_SCALES.items()},
             reference="DSOKR",
-            minutes={"small": 3, "full": 30},
+            minutes={"small": 2, "full": 30},
         ),
-        Row("ELE", ELE, ELE_SCALES, reference="ELE", minutes={"small": 3, "full": 30}),
+        Row("ELE", ELE, ELE_SCALES, reference="ELE", minutes={"small": 2, "full": 30}),
         Row(
             "ELE + ONNPT",
             ONNPT,
             ONNPT_SCALES,
             reference="ELE + ONNPT",
             files=("gdb11",),
-            minutes={"small": 4, "full": 45},
+            minutes={"small": 3, "full": 45},
         ),
         Row(
             "ELE + ONNPT + PGDBD",
@@ -144,7 +145,7 @@ TABLE1 = Table(
             files=("gdb11",),
             minutes={"small": 0.3, "full": 6},
         ),
-        Row("ours", (), OURS_SCALES, minutes={"small": 6, "full": 75}),
+        Row("ours", (), OURS_SCALES, minutes={"small": 3, "full": 75}),
     ),
 )
 
