@@ -193,20 +193,18 @@ def write_identity(folder: Path, prepared: Prepared, context: Context) -> None:
 
 def settled(config: RunConfig) -> dict[str, Any]:
     """Every option that training depends on, by its path."""
+    return flatten(config.model_dump(mode="json", exclude=set(DECODING)))
+
+
+def flatten(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested table as dotted paths and values."""
     flat: dict[str, Any] = {}
-    for name, value in config.model_dump(mode="json").items():
-        if name not in DECODING:
-            flatten(name, value, flat)
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}.{path}": inner for path, inner in flatten(value).items()}
+        else:
+            flat[key] = value
     return flat
-
-
-def flatten(path: str, value: Any, into: dict[str, Any]) -> None:
-    """A nested table as paths and values."""
-    if not isinstance(value, Mapping):
-        into[path] = value
-        return
-    for key, inner in value.items():
-        flatten(f"{path}.{key}", inner, into)
 
 
 def versions(config: RunConfig) -> dict[str, str]:

@@ -163,16 +163,13 @@ def valued(name: str, values: Sequence[float | None], direction: str | None, *, 
 
 def differences(runs: Sequence[Run]) -> Block:
     """Every option that is not the same in all runs; their seeds are told above."""
-    flat: list[dict[str, Any]] = []
-    for run in runs:
-        flat.append({})
-        flatten("", run.config.model_dump(mode="json", exclude={"seed"}), flat[-1])
+    flat = [flatten(run.config.model_dump(mode="json", exclude={"seed"})) for run in runs]
     paths = dict.fromkeys(path for own in flat for path in own)
     lines = []
     for path in paths:
         texts = [written(own[path]) if path in own else NOTHING for own in flat]
         if len(set(texts)) > 1:
-            lines.append(Line(path.removeprefix("."), texts))
+            lines.append(Line(path, texts))
     return Block("configuration", lines)
 
 

@@ -110,10 +110,8 @@ def sections(config: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
     """Every option with its value, by section; what stands alone is in `run`."""
     found: dict[str, list[tuple[str, str]]] = {"run": []}
     for name, value in config.items():
-        flat: dict[str, Any] = {}
-        flatten(name, value, flat)
         if isinstance(value, Mapping):
-            found[name] = [(path.removeprefix(f"{name}."), text(option)) for path, option in flat.items()]
+            found[name] = [(path, text(option)) for path, option in flatten(value).items()]
         else:
             found["run"].append((name, text(value)))
     return found

@@ -128,9 +128,9 @@ def make_plan(
     check_references(task, study)
     reasons = {row.name: missing(row, given) for row in study.rows}
     skipped = {name: reason for name, reason in reasons.items() if reason is not None}
-    for name in wanted if rows else ():
-        if name in skipped:
-            raise ConfigError(f"the row '{name}' {skipped[name]}", where="--row")
+    unable = [name for name in skipped if name in wanted]
+    if unable and (rows or len(unable) == len(wanted)):
+        raise ConfigError(f"the row '{unable[0]}' {skipped[unable[0]]}", where="--row" if rows else study.name)
     jobs = []
     for seed in dict.fromkeys(seeds or study.scales[chosen].seeds):
         for row in study.rows:

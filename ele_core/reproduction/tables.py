@@ -100,10 +100,10 @@ class ComparisonTable:
             found.append(f"{spread} Training pairs: {', '.join(f'{n:,}' for n in train)}. Measured {when}.")
         found += self._fewer()
         found += [f"Published: {source}." for source in sources]
-        absent = {row.name for row in self.study.rows} - {record["row"] for record in self.records}
-        reasons = [f"{row.name} {self.skipped.get(row.name, 'has not been run.')}" for row in self.study.rows]
-        told = [reason for row, reason in zip(self.study.rows, reasons, strict=True) if row.name in absent]
-        return [*found, *([f"Not measured: {' '.join(told)}"] if told else [])]
+        measured = {record["row"] for record in self.records}
+        absent = [row.name for row in self.study.rows if row.name not in measured]
+        told = " ".join(f"{name} {self.skipped.get(name, 'has not been run.')}" for name in absent)
+        return [*found, *([f"Not measured: {told}"] if told else [])]
 
     def _fewer(self) -> list[str]:
         """Which rows were measured on a part of the test pairs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ele_core.config import RunConfig, override
 from ele_core.monitor import Monitor
@@ -43,8 +42,7 @@ def find_donor(job: Job, plan: Plan, runs: Path) -> Job | None:
 
 def decoding(job: Job) -> list[str]:
     """The job's decoder and share of candidates in full, as overrides of a run that was started with others."""
-    options: dict[str, Any] = {}
-    flatten("decoder", job.config.decoder.model_dump(mode="json"), options)
-    name = options.pop("decoder.name")
+    options = flatten(job.config.decoder.model_dump(mode="json"))
+    name = options.pop("name")
     share = f"candidates.share={job.config.candidates.share}"
-    return [f"decoder={name}", *(override(path, value) for path, value in options.items()), share]
+    return [f"decoder={name}", *(override(f"decoder.{path}", value) for path, value in options.items()), share]

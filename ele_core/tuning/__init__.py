@@ -52,9 +52,7 @@ class Search:
         """A search over the ranges of a TOML file, or over those of the task that its configuration has options for."""
         require_optuna()
         config = configuration.load(source, overrides)
-        known: dict[str, Any] = {}
-        flatten("", config.model_dump(mode="json"), known)
-        paths = {path.removeprefix(".") for path in known}
+        paths = flatten(config.model_dump(mode="json"))
         if space is None:
             ranges = {path: own for path, own in declared(config).items() if path in paths}
             if not ranges:

@@ -70,10 +70,7 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
 
 def flat(about: Mapping[str, Any]) -> dict[str, Any]:
     """What a search is about, by dotted path."""
-    found: dict[str, Any] = {}
-    for name, value in about.items():
-        flatten(name, value, found)
-    return {path.removeprefix("config."): value for path, value in found.items()}
+    return {path.removeprefix("config."): value for path, value in flatten(about).items()}
 
 
 def next_trial(study: optuna.Study, file: Path, ranges: Mapping[str, Range], trials: int, seed: int) -> Any | None:

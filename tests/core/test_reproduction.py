@@ -220,6 +220,13 @@ def test_rows_that_need_what_is_not_there_are_skipped_with_a_sentence(folder):
     assert f"Not measured: extra needs --gdb11 PATH. {reason}" in text
 
 
+def test_a_study_of_which_nothing_can_be_run_is_an_error(tmp_path, monkeypatch):
+    declare(monkeypatch, Table("table1", "Numbers", ROWS[3:], SCALES, {"gdb11": "task.seed"}, metrics=("exact",)))
+    error = ele("table1", "-o", tmp_path / "new").exception
+    assert isinstance(error, ConfigError)
+    assert str(error) == "table1: the row 'extra' needs --gdb11 PATH."
+
+
 def test_a_row_that_was_not_asked_for_is_in_the_table_as_not_run(tmp_path):
     assert ele("table1", "--row", "wider", "-o", tmp_path).exit_code == 0
     text = (tmp_path / "table1-small" / "table1.md").read_text()
