@@ -23,11 +23,11 @@ from pathlib import Path
 import torch
 
 from ele_core import config as configuration
-from ele_core.checkpoint import Checkpoints
-from ele_core.files import write_text
-from ele_core.monitor import ConsoleMonitor
-from ele_core.resuming import EVERY
-from ele_core.runs import Run
+from ele_core.files.atomic import write_text
+from ele_core.runs.run import Run
+from ele_core.runs.training import EVERY
+from ele_core.runtime.checkpoint import Checkpoints
+from ele_core.runtime.monitor import ConsoleMonitor
 
 SIZE = 6000
 STAGES = {"embedding": "surrogate.training", "regression": "regressor.training"}

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ele_core.context import Context
-from ele_core.sparse import Products, SparseRows
-from ele_graphs.graphs import Graphs, to_lists
-from ele_graphs.molecule_space import MoleculeSpace
-from ele_graphs.smi2mol import SmilesToMolecule
-from ele_graphs.wl_features import core_wl_features, wl_features
+from ele_core.numerics.sparse import Products, SparseRows
+from ele_core.runtime.context import Context
+from ele_graphs.graphs.batch import Graphs, to_lists
+from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.rivals.wl_features import core_wl_features, wl_features
+from ele_graphs.smi2mol.task import SmilesToMolecule
 
 KERNELS = {"wl": wl_features, "core-wl": core_wl_features}
 CHUNK = 2048

@@ -23,15 +23,15 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from ele_core.context import Context
-from ele_core.decoding import gradient
-from ele_core.decoding.gradient import Descent, GradientDecoder, Walk
-from ele_core.devices import pick_device
-from ele_core.evaluation import measure
-from ele_core.files import write_text
+from ele_core.components.decoders import gradient
+from ele_core.components.decoders.gradient import Descent, GradientDecoder, Walk
+from ele_core.files.atomic import write_text
 from ele_core.interfaces import Problem
-from ele_core.monitor import ConsoleMonitor
-from ele_core.runs import Run
+from ele_core.model.evaluate import measure
+from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
+from ele_core.runtime.monitor import ConsoleMonitor
 
 
 class ConstantStep(Descent):

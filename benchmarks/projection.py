@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.projections import simplex
+from ele_core.numerics.projections import simplex
 
 ROWS = 2000 * 81  # the edges of 2000 graphs of 9 nodes
 SIZES = (4, 5, 8, 12)

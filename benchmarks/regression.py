@@ -18,14 +18,14 @@ from pathlib import Path
 import torch
 
 from ele_core import config as configuration
-from ele_core.archive import MANIFEST, digest
-from ele_core.context import Context
-from ele_core.evaluation import evaluate
-from ele_core.files import write_text
-from ele_core.loading import prepare
-from ele_core.model import Model
-from ele_core.monitor import ConsoleMonitor
-from ele_core.runs import Run
+from ele_core.data.prepare import prepare
+from ele_core.files.archive import MANIFEST, digest
+from ele_core.files.atomic import write_text
+from ele_core.model.evaluate import evaluate
+from ele_core.model.model import Model
+from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
+from ele_core.runtime.monitor import ConsoleMonitor
 
 TRAINING = "regressor.training"
 VARIANTS = {

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import torch
 
-from ele_core.context import Context
-from ele_core.data import DataSet
-from ele_core.monitor import ConsoleMonitor
+from ele_core.data.dataset import DataSet
+from ele_core.runtime.context import Context
+from ele_core.runtime.monitor import ConsoleMonitor
 from ele_graphs.ged import edit_distances
-from ele_graphs.graphs import Graphs
-from ele_graphs.molecule_space import MoleculeSpace
-from ele_graphs.smi2mol import SmilesToMolecule
+from ele_graphs.graphs.batch import Graphs
+from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.smi2mol.task import SmilesToMolecule
 
 
 def main() -> None:

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import torch
 
-from ele_core.context import Context
-from ele_core.decoding.search import SearchDecoder
-from ele_core.devices import pick_device
-from ele_core.files import write_text
+from ele_core.components.decoders.search import SearchDecoder
+from ele_core.files.atomic import write_text
 from ele_core.interfaces import Problem
-from ele_core.monitor import ConsoleMonitor
-from ele_core.runs import Run
+from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
+from ele_core.runtime.monitor import ConsoleMonitor
 
 BOOKKEEPING, START, MOVES, IDENTITIES, ENCODER = "bookkeeping", "start", "moves", "identities", "encoder"
 

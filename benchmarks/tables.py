@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ele_core.reproduction.results import read_records, up_to_date
-from ele_core.reproduction.tables import ComparisonTable
-from ele_graphs.smi2mol import SmilesToMolecule
-from ele_graphs.studies import TABLE1
+from ele_core.experiments.reproduce.results import read_records, up_to_date
+from ele_core.experiments.reproduce.tables import ComparisonTable
+from ele_graphs.smi2mol.studies import TABLE1
+from ele_graphs.smi2mol.task import SmilesToMolecule
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"

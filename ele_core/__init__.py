@@ -27,11 +27,11 @@ if TYPE_CHECKING:
         Takes,
         Task,
     )
+    from ele_core.model.results import Prediction, Predictions
+    from ele_core.numerics.sets import Birkhoff, Box, ConvexSet, Simplex, SymmetricSimplex
+    from ele_core.numerics.tensors import Tensors
     from ele_core.plugins import Record, hookimpl, register
-    from ele_core.predictions import Prediction, Predictions
     from ele_core.predictor import StructuredPredictor
-    from ele_core.sets import Birkhoff, Box, ConvexSet, Simplex, SymmetricSimplex
-    from ele_core.tensors import Tensors
 
 _HOME = {
     "ele_core.errors": ["EleError"],
@@ -54,10 +54,10 @@ _HOME = {
         "Task",
     ],
     "ele_core.plugins": ["Record", "hookimpl", "register"],
-    "ele_core.predictions": ["Prediction", "Predictions"],
+    "ele_core.model.results": ["Prediction", "Predictions"],
     "ele_core.predictor": ["StructuredPredictor"],
-    "ele_core.sets": ["Birkhoff", "Box", "ConvexSet", "Simplex", "SymmetricSimplex"],
-    "ele_core.tensors": ["Tensors"],
+    "ele_core.numerics.sets": ["Birkhoff", "Box", "ConvexSet", "Simplex", "SymmetricSimplex"],
+    "ele_core.numerics.tensors": ["Tensors"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -21,18 +21,17 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Generator, Tensor, nn
 
-from ele_core.display import curve, table
+from ele_core.display.notebook import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput
-from ele_core.hashing import hash_rows
-from ele_core.rows import fresh_moves
-from ele_core.sets import ConvexSet, all_switches
-from ele_core.tensors import Tensors
+from ele_core.numerics.keys import fresh_moves, hash_rows
+from ele_core.numerics.sets import ConvexSet, all_switches
+from ele_core.numerics.tensors import Tensors
 
 if TYPE_CHECKING:
-    from ele_core.context import Context
-    from ele_core.data import DataSet
-    from ele_core.ranges import Range
-    from ele_core.study import Study
+    from ele_core.data.dataset import DataSet
+    from ele_core.experiments.ranges import Range
+    from ele_core.experiments.study import Study
+    from ele_core.runtime.context import Context
 
 Y = TypeVar("Y")
 """The user's output objects."""
@@ -52,6 +51,13 @@ class ComponentConfig(BaseModel):
         extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True, allow_inf_nan=False
     )
 
+
+MOST_LAYERS = 1024
+"""The most layers an option may ask for: several times as many as the deepest networks in use have.
+
+A configuration may come with a model that somebody else made. Widths are compared with the stored weights before memory
+is allocated, but a network of a billion layers could not even be built to be compared.
+"""
 
 Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task"]
 """The kinds of component; each has one hook, one base class below, and sections of its own in a configuration."""

@@ -10,7 +10,9 @@ from ele_core.plugins import Record, hookimpl
 @hookimpl
 def ele_encoders() -> Iterator[Record]:
     """A generic encoder, so that an output space alone is enough."""
-    yield Record("flat", "ele_core.encoders:FlatEncoder", "A multilayer perceptron on any point, flattened.")
+    yield Record(
+        "flat", "ele_core.components.encoders.flat:FlatEncoder", "A multilayer perceptron on any point, flattened."
+    )
 
 
 @hookimpl
@@ -18,12 +20,12 @@ def ele_surrogates() -> Iterator[Record]:
     """The loss embedding of the paper, and kernels."""
     yield Record(
         "contrastive",
-        "ele_core.surrogates.contrastive:ContrastiveSurrogate",
+        "ele_core.components.surrogates.contrastive:ContrastiveSurrogate",
         "An embedding on the sphere, learned from outputs alone by contrastive learning.",
     )
     yield Record(
         "sketched-kernel",
-        "ele_core.surrogates.kernel:SketchedKernelSurrogate",
+        "ele_core.components.surrogates.kernel:SketchedKernelSurrogate",
         "A kernel on flattened outputs, sketched: DSOKR's loss, for any space.",
     )
 
@@ -31,27 +33,37 @@ def ele_surrogates() -> Iterator[Record]:
 @hookimpl
 def ele_input_spaces() -> Iterator[Record]:
     """Texts and vectors."""
-    yield Record("text", "ele_core.inputs.text:TextInput", "Texts, cut into tokens by a vocabulary learned from them.")
-    yield Record("vector", "ele_core.inputs.vector:VectorInput", "Vectors of numbers, standardised.")
+    yield Record(
+        "text", "ele_core.components.inputs.text:TextInput", "Texts, cut into tokens by a vocabulary learned from them."
+    )
+    yield Record("vector", "ele_core.components.inputs.vector:VectorInput", "Vectors of numbers, standardised.")
 
 
 @hookimpl
 def ele_backbones() -> Iterator[Record]:
     """Networks on texts and on vectors."""
-    yield Record("gru", "ele_core.inputs.gru:GRUBackbone", "A bidirectional GRU over tokens: the best per CPU second.")
-    yield Record("transformer", "ele_core.inputs.transformer:TransformerBackbone", "A Transformer over tokens.")
-    yield Record("mlp", "ele_core.inputs.mlp:MLPBackbone", "A multilayer perceptron on vectors.")
+    yield Record(
+        "gru",
+        "ele_core.components.backbones.gru:GRUBackbone",
+        "A bidirectional GRU over tokens: the best per CPU second.",
+    )
+    yield Record(
+        "transformer", "ele_core.components.backbones.transformer:TransformerBackbone", "A Transformer over tokens."
+    )
+    yield Record("mlp", "ele_core.components.backbones.mlp:MLPBackbone", "A multilayer perceptron on vectors.")
 
 
 @hookimpl
 def ele_regressors() -> Iterator[Record]:
     """The regression of the paper, and kernel ridge regression."""
     yield Record(
-        "neural", "ele_core.regression.neural:NeuralRegressor", "A backbone trained by squared error on embeddings."
+        "neural",
+        "ele_core.components.regressors.neural:NeuralRegressor",
+        "A backbone trained by squared error on embeddings.",
     )
     yield Record(
         "sketched-ridge",
-        "ele_core.regression.ridge:SketchedRidgeRegressor",
+        "ele_core.components.regressors.ridge:SketchedRidgeRegressor",
         "Ridge regression from a sketched input kernel, in closed form: SISOKR's.",
     )
 
@@ -59,10 +71,16 @@ def ele_regressors() -> Iterator[Record]:
 @hookimpl
 def ele_decoders() -> Iterator[Record]:
     """The two decoders of the paper, and search."""
-    yield Record("candidates", "ele_core.decoding.candidates:CandidatesDecoder", "The best of the training outputs.")
     yield Record(
-        "pgd", "ele_core.decoding.gradient:GradientDecoder", "Projected gradient descent over relaxed structures."
+        "candidates", "ele_core.components.decoders.candidates:CandidatesDecoder", "The best of the training outputs."
     )
     yield Record(
-        "search", "ele_core.decoding.search:SearchDecoder", "Beam search over small moves, scored by the loss."
+        "pgd",
+        "ele_core.components.decoders.gradient:GradientDecoder",
+        "Projected gradient descent over relaxed structures.",
+    )
+    yield Record(
+        "search",
+        "ele_core.components.decoders.search:SearchDecoder",
+        "Beam search over small moves, scored by the loss.",
     )

@@ -13,21 +13,22 @@ from sklearn.exceptions import NotFittedError
 
 from ele_core import config as configuration
 from ele_core.config import RunConfig
-from ele_core.context import Context
-from ele_core.data import DataSet, fingerprint, pack_all, split
-from ele_core.devices import pick_device
-from ele_core.distributed import joined
+from ele_core.data.dataset import DataSet, fingerprint, split
+from ele_core.data.packing import pack_all
+from ele_core.data.prepare import Prepared, inferred_space
 from ele_core.errors import ConfigError, DataError
-from ele_core.evaluation import Evaluation, evaluate
 from ele_core.interfaces import Choice, InputSpace, OutputSpace, Task
-from ele_core.loading import Prepared, inferred_space
-from ele_core.model import Model
-from ele_core.monitor import ConsoleMonitor, Monitor
+from ele_core.model.evaluate import Evaluation, evaluate
+from ele_core.model.files import load_model, save_model
+from ele_core.model.model import Model
+from ele_core.model.results import Predictions
+from ele_core.model.train import train
 from ele_core.plugins import registry
-from ele_core.predictions import Predictions
-from ele_core.resuming import fit_in
-from ele_core.storage import load_model, save_model
-from ele_core.trainer import train
+from ele_core.runs.training import fit_in
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
+from ele_core.runtime.distributed import joined
+from ele_core.runtime.monitor import ConsoleMonitor, Monitor
 
 Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""

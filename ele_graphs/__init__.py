@@ -6,12 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ele_graphs.graphs import CompactGraphs, Graphs
-    from ele_graphs.molecule import Molecule
-    from ele_graphs.molecule_space import MoleculeSpace
+    from ele_graphs.graphs.batch import CompactGraphs, Graphs
+    from ele_graphs.graphs.networkx_space import PaddedGraphSpace
+    from ele_graphs.molecules.molecule import Molecule
+    from ele_graphs.molecules.space import MoleculeSpace
     from ele_graphs.rgcn import RelationalEncoder
-    from ele_graphs.smi2mol import SmilesToMolecule
-    from ele_graphs.space import PaddedGraphSpace
+    from ele_graphs.smi2mol.task import SmilesToMolecule
 
 __all__ = [
     "CompactGraphs",
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CompactGraphs": "graphs",
-    "Graphs": "graphs",
-    "Molecule": "molecule",
-    "MoleculeSpace": "molecule_space",
-    "PaddedGraphSpace": "space",
+    "CompactGraphs": "graphs.batch",
+    "Graphs": "graphs.batch",
+    "Molecule": "molecules.molecule",
+    "MoleculeSpace": "molecules.space",
+    "PaddedGraphSpace": "graphs.networkx_space",
     "RelationalEncoder": "rgcn",
-    "SmilesToMolecule": "smi2mol",
+    "SmilesToMolecule": "smi2mol.task",
 }
 
 

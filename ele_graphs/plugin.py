@@ -10,8 +10,12 @@ from ele_core.plugins import Record, hookimpl
 @hookimpl
 def ele_output_spaces() -> Iterator[Record]:
     """Graphs in general, and molecules."""
-    yield Record("padded-graph", "ele_graphs.space:PaddedGraphSpace", "Labelled undirected graphs of bounded size.")
-    yield Record("molecule", "ele_graphs.molecule_space:MoleculeSpace", "Molecules, as graphs of atoms and bonds.")
+    yield Record(
+        "padded-graph",
+        "ele_graphs.graphs.networkx_space:PaddedGraphSpace",
+        "Labelled undirected graphs of bounded size.",
+    )
+    yield Record("molecule", "ele_graphs.molecules.space:MoleculeSpace", "Molecules, as graphs of atoms and bonds.")
 
 
 @hookimpl
@@ -25,12 +29,12 @@ def ele_surrogates() -> Iterator[Record]:
     """Graph kernels, and a distance between graphs."""
     yield Record(
         "wl-kernel",
-        "ele_graphs.wl_kernel:WLKernelSurrogate",
+        "ele_graphs.rivals.wl_kernel:WLKernelSurrogate",
         "Weisfeiler-Lehman kernels, sketched: DSOKR's loss.",
     )
     yield Record(
         "fgw",
-        "ele_graphs.fgw.surrogate:FusedSurrogate",
+        "ele_graphs.rivals.fgw.surrogate:FusedSurrogate",
         "The fused Gromov-Wasserstein distance; queries are weighted graphs.",
     )
 
@@ -40,12 +44,12 @@ def ele_regressors() -> Iterator[Record]:
     """The two rivals that predict weighted graphs."""
     yield Record(
         "fgw-ridge",
-        "ele_graphs.fgw.ridge:FusedRidgeRegressor",
+        "ele_graphs.rivals.fgw.ridge:FusedRidgeRegressor",
         "Weights of training graphs by sketched kernel ridge regression: ILE-FGW's.",
     )
     yield Record(
         "fgw-templates",
-        "ele_graphs.fgw.templates:TemplateRegressor",
+        "ele_graphs.rivals.fgw.templates:TemplateRegressor",
         "A barycenter of learned template graphs, weighted by a network: NNBary-FGW's.",
     )
 
@@ -55,7 +59,7 @@ def ele_decoders() -> Iterator[Record]:
     """Barycenters of graphs."""
     yield Record(
         "fgw-barycenter",
-        "ele_graphs.fgw.decoder:BarycenterDecoder",
+        "ele_graphs.rivals.fgw.decoder:BarycenterDecoder",
         "The fused Gromov-Wasserstein barycenter of a query's graphs, rounded.",
     )
 
@@ -63,10 +67,14 @@ def ele_decoders() -> Iterator[Record]:
 @hookimpl
 def ele_input_spaces() -> Iterator[Record]:
     """Molecules written as text."""
-    yield Record("smiles", "ele_graphs.smiles:SmilesInput", "SMILES as characters, written anew in training if asked.")
+    yield Record(
+        "smiles",
+        "ele_graphs.molecules.smiles_input:SmilesInput",
+        "SMILES as characters, written anew in training if asked.",
+    )
 
 
 @hookimpl
 def ele_tasks() -> Iterator[Record]:
     """The paper's benchmark."""
-    yield Record("smi2mol", "ele_graphs.smi2mol:SmilesToMolecule", "QM9: from a SMILES string to its molecule.")
+    yield Record("smi2mol", "ele_graphs.smi2mol.task:SmilesToMolecule", "QM9: from a SMILES string to its molecule.")

@@ -10,10 +10,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ele_core.errors import ConfigError
-from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
-from ele_core.limits import MOST_LAYERS
-from ele_graphs.graph_space import GraphSpace
-from ele_graphs.graphs import Graphs
+from ele_core.interfaces import MOST_LAYERS, ComponentConfig, Encoder, OutputSpace
+from ele_graphs.graphs.batch import Graphs
+from ele_graphs.graphs.space import GraphSpace
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,

@@ -8,8 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ele_core.errors import ConfigError
-from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
-from ele_core.limits import MOST_LAYERS
+from ele_core.interfaces import MOST_LAYERS, ComponentConfig, Encoder, OutputSpace
 from ele_sequences.space import SequenceSpace, Tokens
 
 

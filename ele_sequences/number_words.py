@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import torch
 from pydantic import Field
 
-from ele_core.context import Context
-from ele_core.data import DataSet, pack_all, split
+from ele_core.data.dataset import DataSet, split
+from ele_core.data.packing import pack_all
+from ele_core.experiments.ranges import Range
 from ele_core.interfaces import ComponentConfig, OutputSpace, Task
-from ele_core.ranges import Range
+from ele_core.runtime.context import Context
 
 LARGEST = 999_999
 SMALL = [

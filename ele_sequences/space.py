@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
 from ele_core.interfaces import ComponentConfig, Drawing, Metric, OutputSpace
-from ele_core.sets import ConvexSet, Simplex
-from ele_core.tensors import Tensors
+from ele_core.numerics.sets import ConvexSet, Simplex
+from ele_core.numerics.tensors import Tensors
 from ele_sequences.distance import aligned, edit_distances
 
 GAP = "·"

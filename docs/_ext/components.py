@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from ele_core.config.describe import Option, describe_options
 from ele_core.interfaces import KINDS, Kind
 from ele_core.plugins import HOOKS, PluginInfo, Record, registry
-from ele_core.plugins.describe import Option, describe_options
 
 OURS = "explicit-loss-embedding"
 """The distribution that is documented here; other plugins that happen to be installed have docs of their own."""

@@ -15,8 +15,8 @@
 import random
 from itertools import islice
 
-from ele_graphs.datasets import qm9
-from ele_graphs.molecule import Molecule
+from ele_graphs.molecules.molecule import Molecule
+from ele_graphs.molecules.sources import qm9
 
 read = dict.fromkeys(Molecule.from_smiles(text) for text in islice(qm9().texts(), 4000))
 molecules = [molecule for molecule in read if len(molecule.atoms) > 1 and molecule.valid]

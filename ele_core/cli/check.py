@@ -96,7 +96,7 @@ def kinds_of(name: str, kind: str | None) -> list[Kind]:
 
 def results_of(subject: Subject) -> list[CheckResult]:
     """Run the checks, with a progress bar on a terminal."""
-    from ele_core.monitor import ConsoleMonitor
+    from ele_core.runtime.monitor import ConsoleMonitor
     from ele_core.testing.results import run_checks
 
     return run_checks(subject.checks, subject.arguments, monitor=ConsoleMonitor())

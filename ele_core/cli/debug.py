@@ -36,9 +36,10 @@ def data(
 ) -> None:
     """Read the data as training would: sizes, duplicates, what is left out and why, a few pairs."""
     from ele_core import config as configuration
-    from ele_core.context import Context
-    from ele_core.loading import describe_data, prepare
-    from ele_core.monitor import ConsoleMonitor
+    from ele_core.data.prepare import prepare
+    from ele_core.data.summary import describe_data
+    from ele_core.runtime.context import Context
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     columns = {"input": input, "output": output, "on_error": on_error or ("skip" if data else None)}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])

@@ -42,9 +42,9 @@ def evaluate(
     ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
-    from ele_core.distributed import joined
-    from ele_core.monitor import ConsoleMonitor
-    from ele_core.runs import Run
+    from ele_core.runs.run import Run
+    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     with joined() as processes:
         chosen = [f"decoder={decoder}"] if decoder else []
@@ -56,7 +56,7 @@ def evaluate(
         if not processes.main:
             return
     if target:
-        from ele_core.records import record
+        from ele_core.runs.records import record
 
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
     if as_json:

@@ -24,7 +24,7 @@ def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
     """
     from ele_core import config as configuration
     from ele_core.errors import ConfigError
-    from ele_core.files import write_text
+    from ele_core.files.atomic import write_text
 
     text = configuration.dump(configuration.load(task, overrides))
     if file == "-":

@@ -26,7 +26,7 @@ def launch(count: int, arguments: Sequence[str]) -> int:
     """Run `ele ARGUMENTS` in `count` processes that form a group; the exit code is that of `side_by_side`."""
     import torch.distributed as dist
 
-    from ele_core.distributed import environment
+    from ele_core.runtime.distributed import environment
 
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
     names = [dict(environment(rank, count, "127.0.0.1", store.port)) for rank in range(count)]

@@ -51,7 +51,7 @@ def log(command: Command) -> Command:
     @functools.wraps(command)
     def checked(*args: Any, log: str | None, **kwargs: Any) -> Any:
         if log:
-            from ele_core.tensorboard import check_installed
+            from ele_core.runtime.tensorboard import check_installed
 
             check_installed()
         return command(*args, log=log, **kwargs)

@@ -46,13 +46,13 @@ def predict(
     echo "forty-two" | ele predict run -
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     """
-    from ele_core.distributed import joined
     from ele_core.errors import ConfigError
-    from ele_core.files import write_text
-    from ele_core.monitor import ConsoleMonitor
-    from ele_core.prediction import COLUMNS, predict_texts
-    from ele_core.runs import Run, context_for
-    from ele_core.tables import FIRST, as_csv, read_columns, read_inputs
+    from ele_core.files.atomic import write_text
+    from ele_core.files.tables import FIRST, as_csv, read_columns, read_inputs
+    from ele_core.model.predict import COLUMNS, predict_texts
+    from ele_core.runs.run import Run, context_for
+    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     chosen = [f"decoder={decoder}"] if decoder else []
     opened = Run(run)

@@ -10,8 +10,8 @@ import click
 from ele_core.cli import options
 
 if TYPE_CHECKING:
-    from ele_core.distributed import Processes
-    from ele_core.runs import Run
+    from ele_core.runs.run import Run
+    from ele_core.runtime.distributed import Processes
 
 
 @click.command()
@@ -53,9 +53,9 @@ def report(
     ele report run --decoder pgd -o pgd.html
     ele report run --split validation --limit 200 --set decoder.width=8
     """
-    from ele_core.monitor import ConsoleMonitor
     from ele_core.report import Wanted, split_for, write_report
-    from ele_core.runs import Run
+    from ele_core.runs.run import Run
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     opened = Run(run)
     chosen = [f"decoder={decoder}"] if decoder else []
@@ -70,8 +70,8 @@ def report_at_end(run: Run, processes: Processes) -> None:
     Several processes share the decoding, and the main one writes.
     """
     from ele_core.errors import Interrupted
-    from ele_core.monitor import ConsoleMonitor, Monitor
     from ele_core.report import Wanted, evaluate_for_report, metrics_before, split_for, write_report
+    from ele_core.runtime.monitor import ConsoleMonitor, Monitor
 
     monitor = ConsoleMonitor() if processes.main else Monitor()
     again = f"Write it with: ele report {run.folder}"

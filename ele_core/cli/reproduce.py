@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ele_core.reproduction import Reproduction
+    from ele_core.experiments.reproduce import Reproduction
 
 
 @click.command()
@@ -54,8 +54,8 @@ def reproduce(
     ele reproduce table1 --scale full --seeds 0,1,2,3,4 --row ELE
     ele reproduce figure3 --gdb11 gdb11/
     """
-    from ele_core.monitor import ConsoleMonitor
-    from ele_core.reproduction import Reproduction, find_study, make_plan
+    from ele_core.experiments.reproduce import Reproduction, find_study, make_plan
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     task, found = find_study(study)
     files = {"gdb11": gdb11} if gdb11 else {}
@@ -94,7 +94,7 @@ def parse_seeds(text: str | None) -> list[int]:
 
 def describe(work: Reproduction) -> None:
     """What there is, what is left to do, and for how long."""
-    from ele_core.reproduction import in_words
+    from ele_core.experiments.reproduce import in_words
 
     plan, missing, forecast = work.plan, work.missing(), work.forecast()
     click.echo(f"{plan.study.title} ({plan.task}, {plan.scale}): {plan.study.scales[plan.scale].summary}")

@@ -31,9 +31,9 @@ def resume(
     ele resume run
     ele resume run --set regressor.training.learning_rate=1e-4 --accept-changes
     """
-    from ele_core.distributed import joined
-    from ele_core.monitor import ConsoleMonitor
-    from ele_core.runs import Run
+    from ele_core.runs.run import Run
+    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     with joined() as processes:
         done = Run.resume(

@@ -47,10 +47,10 @@ def sweep(
     ele sweep run --limit 100 -o quick
     ele sweep run --decoder candidates --decoder search --share 0.001 --share 1
     """
-    from ele_core.monitor import ConsoleMonitor
-    from ele_core.runs import Run
-    from ele_core.sweep import SHARES
-    from ele_core.sweep import sweep as measure
+    from ele_core.experiments.sweep import SHARES
+    from ele_core.experiments.sweep import sweep as measure
+    from ele_core.runs.run import Run
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     target = Path(folder) if folder else Path(run) / "sweep"
     result = measure(

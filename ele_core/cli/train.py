@@ -12,8 +12,8 @@ from ele_core.cli import options
 from ele_core.cli.report import report_at_end
 
 if TYPE_CHECKING:
-    from ele_core.distributed import Processes
-    from ele_core.runs import Run
+    from ele_core.runs.run import Run
+    from ele_core.runtime.distributed import Processes
 
 
 @click.command()
@@ -55,11 +55,11 @@ def train(
     ele train smi2mol --data pairs.csv --input name --output smiles -o run
     """
     from ele_core import config as configuration
-    from ele_core.distributed import joined
     from ele_core.errors import EleError
-    from ele_core.files import free_folder
-    from ele_core.monitor import ConsoleMonitor
-    from ele_core.runs import Run
+    from ele_core.files.atomic import free_folder
+    from ele_core.runs.run import Run
+    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.monitor import ConsoleMonitor
 
     columns = {"input": input, "output": output, "on_error": on_error}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])

@@ -75,10 +75,10 @@ def tune(
     """
     from ele_core import config as configuration
     from ele_core.errors import ConfigError
-    from ele_core.files import write_text
-    from ele_core.monitor import ConsoleMonitor, Monitor
-    from ele_core.tuning import Search
-    from ele_core.tuning.table import table
+    from ele_core.experiments.tune import Search
+    from ele_core.experiments.tune.table import table
+    from ele_core.files.atomic import write_text
+    from ele_core.runtime.monitor import ConsoleMonitor, Monitor
 
     if Path(target).resolve() == Path(source).resolve():
         raise ConfigError("would be overwritten.", where=target, fix="Choose another file with -o.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A component under a name: `Record("pgd", "ele_core.decoding.gradient:GradientDecoder", "One line on it.")`."""
+    """A component under a name: `Record("nearest", "my_package.decoders:Nearest", "One line on it.")`."""
 
     name: str
     """What users write in a configuration, such as `decoder = "pgd"`."""

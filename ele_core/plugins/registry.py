@@ -103,7 +103,7 @@ class Registry:
 
     def create(self, kind: Kind, choice: Choice | Mapping[str, Any] | str, *args: Any, path: str = "") -> Any:
         """The component that `choice` names, built as `cls(config, *args)`; `path` is where the choice stands."""
-        from ele_core.plugins.options import resolve
+        from ele_core.config.resolve import resolve
 
         cls, config = resolve(kind, choice, path, self)
         return cls(config, *args)

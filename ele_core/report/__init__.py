@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ele_core.context import Context
-from ele_core.devices import pick_device
-from ele_core.distributed import Processes
-from ele_core.files import write_text
-from ele_core.monitor import Monitor
+from ele_core.files.atomic import write_text
 from ele_core.report.collect import collect
 from ele_core.report.comparison import Comparison
 from ele_core.report.measured import Wanted, evaluate_missing, measured_before, outcome_of
 from ele_core.report.page import render
-from ele_core.runs import Run
+from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
+from ele_core.runtime.distributed import Processes
+from ele_core.runtime.monitor import Monitor
 
 __all__ = ["FILE", "Wanted", "evaluate_for_report", "metrics_before", "split_for", "write_comparison", "write_report"]
 

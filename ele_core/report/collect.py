@@ -7,10 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ele_core.context import Context
-from ele_core.data import pack_all
-from ele_core.model import Model
-from ele_core.outcomes import all_kept
+from ele_core.data.packing import pack_all
+from ele_core.model.model import Model
 from ele_core.report.drawings import Drawings
 from ele_core.report.examples import examples
 from ele_core.report.headline import Headline, label
@@ -19,7 +17,9 @@ from ele_core.report.projection import MOST, maps
 from ele_core.report.provenance import provenance
 from ele_core.report.training import curves
 from ele_core.report.trajectories import trajectories
-from ele_core.runs import Run
+from ele_core.runs.evaluations import all_kept
+from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
 
 
 @dataclasses.dataclass(frozen=True)

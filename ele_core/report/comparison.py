@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ele_core.config.diff import flatten
 from ele_core.errors import EleError
 from ele_core.interfaces import OutputSpace
-from ele_core.outcomes import Outcome, all_kept
 from ele_core.plugins import registry
-from ele_core.records import training_seconds
 from ele_core.report.headline import SHARES, label
 from ele_core.report.training import Curve, curves, duration
-from ele_core.resuming import flatten
-from ele_core.runs import Run
+from ele_core.runs.evaluations import Outcome, all_kept
+from ele_core.runs.records import training_seconds
+from ele_core.runs.run import Run
 
 DIRECTIONS = {"exact": "max", "exact_unseen": "max", "regression_error": "min"}
 """Which way is better for the metrics that every evaluation has."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ele_core.interfaces import Metric, Reference
-from ele_core.outcomes import Outcome
 from ele_core.report.measured import Measured
+from ele_core.runs.evaluations import Outcome
 
 SUMMARIES = {
     "exact_unseen": "share of exact predictions among truths absent from training",

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ele_core.distributed import Processes
 from ele_core.errors import ModelError
 from ele_core.interfaces import Metric
-from ele_core.model import Model
-from ele_core.monitor import Monitor
-from ele_core.outcomes import Outcome
-from ele_core.runs import Run
+from ele_core.model.model import Model
+from ele_core.runs.evaluations import Outcome
+from ele_core.runs.run import Run
+from ele_core.runtime.distributed import Processes
+from ele_core.runtime.monitor import Monitor
 
 TEXTS = ("input", "prediction", "truth")
 

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ele_core import __version__
-from ele_core.archive import read_json
+from ele_core.config.diff import flatten
 from ele_core.errors import ModelError
+from ele_core.files.archive import read_json
+from ele_core.model.files import LARGEST_CONFIG
 from ele_core.plugins import registry
-from ele_core.records import training_seconds
 from ele_core.report.measured import Measured
 from ele_core.report.training import duration
-from ele_core.resuming import IDENTITY, flatten
-from ele_core.runs import Run
-from ele_core.storage import LARGEST_CONFIG
+from ele_core.runs.folder import IDENTITY
+from ele_core.runs.records import training_seconds
+from ele_core.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True)

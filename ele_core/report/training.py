@@ -8,8 +8,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ele_core.archive import brief, read_text
 from ele_core.errors import ModelError
+from ele_core.files.archive import brief, read_text
 
 OURS = ("stage", "step", "best")
 """What is no metric on a line of metrics.jsonl."""

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.context import Context
 from ele_core.interfaces import Choice, Metric, Trace
-from ele_core.model import Model
+from ele_core.model.model import Model
 from ele_core.plugins import registry
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
+from ele_core.runtime.context import Context
 
 FOLLOWED = ("search", "pgd")
 """Decoders of the core that are followed besides the configured one."""

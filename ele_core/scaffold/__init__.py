@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ele_core import __version__
 from ele_core.errors import ConfigError, PluginError
-from ele_core.files import new_folder
+from ele_core.files.atomic import new_folder
 
 FILES = {
     "pyproject.toml": "pyproject.toml",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ele_core.config import parse_overrides
+from ele_core.config.resolve import as_table
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, Kind, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, registry
-from ele_core.plugins.options import as_table
 from ele_core.testing.backbones import BACKBONE_CHECKS
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.encoders import ENCODER_CHECKS

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from ele_core import interfaces
+from ele_core.config.describe import describe_options
 from ele_core.interfaces import KINDS, Component, Kind
 from ele_core.plugins import HOOKS, PluginInfo, Record, registry
-from ele_core.plugins.describe import describe_options
 from ele_core.testing.results import Broken, NotApplicable, require
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn")

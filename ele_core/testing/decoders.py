@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ele_core.context import Context
 from ele_core.interfaces import Candidates, Decoder, Decoding, Problem
+from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON
 from ele_core.testing.linear import BlindSurrogate, LinearSurrogate, sample_queries
 from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.context import Context
 from ele_core.interfaces import Candidates, ComponentConfig, Problem, Surrogate
+from ele_core.runtime.context import Context
 from ele_core.testing.samples import Space, seeded, structures
 
 CANDIDATES = 12

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.sets import ConvexSet
+from ele_core.numerics.sets import ConvexSet
 from ele_core.testing.output_packing import (
     check_keys_tell_structures_apart,
     check_pack_gives_labels,

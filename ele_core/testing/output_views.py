@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.rows import ranks
+from ele_core.numerics.keys import ranks
 from ele_core.testing.output_packing import check_unpack_inverts_pack
 from ele_core.testing.output_relaxation import check_unrelax_gives_structures
 from ele_core.testing.results import NotApplicable, after, require

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ele_core.context import Context
 from ele_core.interfaces import Regressor, Surrogate
+from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON
 from ele_core.testing.output_measures import close
 from ele_core.testing.results import CheckResult, after, require, run_checks

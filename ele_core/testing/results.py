@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 from ele_core.errors import ConfigError
-from ele_core.monitor import Monitor
+from ele_core.runtime.monitor import Monitor
 
 Check = Callable[..., None]
 """A law as a function of a component and what it works on: returns when the law holds, raises when it does not."""

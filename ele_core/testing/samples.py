@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from ele_core.interfaces import OutputSpace
-from ele_core.rows import distinct
+from ele_core.numerics.keys import distinct
 from ele_core.testing.results import Broken, require
 
 Space = OutputSpace[Any, Any]

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from ele_core import config as configuration
-from ele_core.context import Context
-from ele_core.data import DataSet
+from ele_core.data.dataset import DataSet
 from ele_core.errors import DataError
 from ele_core.interfaces import Task
 from ele_core.plugins import registry
+from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, provider_of
 from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import SEED

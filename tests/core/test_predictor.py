@@ -250,14 +250,14 @@ def test_each_input_may_have_candidates_of_its_own(predictor):
 def test_candidates_of_their_own_stay_with_their_inputs_where_many_are_decoded_in_blocks(predictor, monkeypatch):
     words, own = ["one", "two", "three", "four", "five"], [["1", "9"], ["22"], ["3", "33"], ["4"], ["5", "55"]]
     whole = predictor.decode(words, candidates=own, top_k=2)
-    monkeypatch.setattr("ele_core.model.BLOCK", 2)
+    monkeypatch.setattr("ele_core.model.model.BLOCK", 2)
     blocks = predictor.decode(words, candidates=own, top_k=2)
     assert [each.objects for each in blocks] == [each.objects for each in whole]
     assert [set(each.objects) for each in blocks] == [set(each) for each in own]
 
 
 def test_an_input_without_candidates_is_named_by_its_place_among_all(predictor, monkeypatch):
-    monkeypatch.setattr("ele_core.model.BLOCK", 2)
+    monkeypatch.setattr("ele_core.model.model.BLOCK", 2)
     with pytest.raises(DataError, match="input 3 has none"):
         predictor.predict(["one"] * 5, candidates=[["1"], ["2"], ["3"], [], ["5"]])
 

@@ -10,9 +10,9 @@ import torch
 from random_graphs import random_graphs, random_orders
 
 from ele_core.errors import ConfigError
-from ele_graphs.graphs import Graphs, permute, repad
+from ele_graphs.graphs.batch import Graphs, permute, repad
+from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.rgcn import RelationalEncoder, closed_walks
-from ele_graphs.space import PaddedGraphSpace
 
 PAPER: dict[str, Any] = {
     "self_connection": False,

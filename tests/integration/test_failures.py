@@ -16,12 +16,13 @@ import torch
 from commands import assert_same, checkpoint, ele, ended, last_checkpoint, start, wait_for_checkpoint
 from safetensors.torch import load_file
 
-from ele_core import StructuredPredictor, resuming
+from ele_core import StructuredPredictor
 from ele_core import config as configuration
+from ele_core.components.backbones.gru import GRUBackbone
 from ele_core.errors import ModelError, TrainingError
-from ele_core.inputs.gru import GRUBackbone
-from ele_core.monitor import Monitor
-from ele_core.runs import Run
+from ele_core.runs import training as resuming
+from ele_core.runs.run import Run
+from ele_core.runtime.monitor import Monitor
 
 QUICK = {"epochs": 2, "evaluations": 2, "batch_size": 16}
 WORDS = [f"word {number}" for number in range(60)]

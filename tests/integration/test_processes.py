@@ -43,7 +43,7 @@ def all_gone(processes: list[int]) -> bool:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_one_contrastive_step_equals_that_of_the_joint_batch(count):
-    script = Path(__file__).with_name("joint_step.py")
+    script = Path(__file__).parents[1] / "helpers" / "joint_step.py"
     done = ele(script, launcher=[*TORCHRUN[:-1], str(count)])
     assert done.returncode == 0, done.stderr
     differences = [float(found) for found in re.findall(r"difference ([\d.]+e[+-]\d+)", done.stdout)]
@@ -111,7 +111,7 @@ def test_the_end_of_the_main_process_ends_the_others(config, tmp_path):
 def test_an_error_of_one_process_is_the_reason_that_all_give(tmp_path):
     script = tmp_path / "one_fails.py"
     script.write_text(
-        "from ele_core.distributed import joined\n"
+        "from ele_core.runtime.distributed import joined\n"
         "from ele_core.errors import ProcessError\n"
         "try:\n"
         "    with joined() as processes:\n"

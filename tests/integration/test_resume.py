@@ -15,7 +15,7 @@ import torch
 from commands import CONFIG, assert_same, checkpoint, ele, ended, last_checkpoint, start, wait_for_checkpoint
 from safetensors.torch import load_file
 
-from ele_core.archive import seal
+from ele_core.files.archive import seal
 
 
 def killed_again_and_again(config: Path, run: Path, kills: int) -> int:

@@ -13,8 +13,8 @@ from pages import ROOT, ele_commands, run_python, wrong_with
 
 import ele_core
 from ele_core.cli import cli
+from ele_core.config.describe import describe_options
 from ele_core.plugins import HOOKS, registry
-from ele_core.plugins.describe import describe_options
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if not {"_build", "results"} & set(page.relative_to(DOCS).parts))
@@ -164,9 +164,9 @@ assert nearest.decoding.energies.mean() > short.decoding.energies.mean() > long.
 """,
     "own-rival": """
 assert [job.name for job in plan.jobs][::2] == ["ours, seed 0", "pair kernel, nearest, seed 0", "pair kernel, seed 1"]
-from ele_core.context import Context
-from ele_core.loading import prepare
-from ele_core.trainer import train
+from ele_core.runtime.context import Context
+from ele_core.data.prepare import prepare
+from ele_core.model.train import train
 for job in plan.jobs[:3]:
     context = Context(job.seed)
     assert len(train(prepare(job.config, context), context).candidates) == 600

@@ -9,9 +9,9 @@ import torch
 
 import ele_sequences
 from ele_core import config as configuration
-from ele_core.context import Context
 from ele_core.errors import ConfigError
-from ele_core.rows import member
+from ele_core.numerics.keys import member
+from ele_core.runtime.context import Context
 from ele_sequences.number_words import NumberWords, draw, spell
 from ele_sequences.space import SequenceSpace
 

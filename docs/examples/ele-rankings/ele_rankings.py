@@ -13,8 +13,8 @@ from pydantic import Field
 from torch import Generator, Tensor
 
 from ele_core import Birkhoff, ComponentConfig, Metric, OutputSpace, Record, Task, Tensors, hookimpl
-from ele_core.context import Context
-from ele_core.data import DataSet, split
+from ele_core.data.dataset import DataSet, split
+from ele_core.runtime.context import Context
 
 Ranking = tuple[str, ...]
 

@@ -1,0 +1,1 @@
+"""The components that ship with the core, a folder for each kind, and what they are built of."""

@@ -1,0 +1,99 @@
+"""A bidirectional GRU over tokens: the backbone that learns most per CPU second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from ele_core.components.backbones.pooling import (
+    Pooling,
+    head,
+    pool,
+    pooled_width,
+    require_texts,
+    text_space,
+    token_embedding,
+)
+from ele_core.components.inputs.text import Texts
+from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
+
+
+class GRUBackbone(Backbone):
+    """Token embeddings, bidirectional GRU layers, pooling over the tokens, and a head of two linear layers.
+
+    The result does not depend on the padding, nor on the other texts of the batch.
+    """
+
+    class Config(ComponentConfig):
+        """The size of the network."""
+
+        embedding: PositiveInt = 128
+        """The width of a token's embedding."""
+        layers: int = Field(default=2, ge=1, le=MOST_LAYERS)
+        """The number of bidirectional layers."""
+        width: PositiveInt = 256
+        """The width of each direction's state, and of the head."""
+        dropout: float = Field(default=0.0, ge=0, lt=1)
+        """The share of features dropped between layers during training."""
+        pooling: Pooling = "sum-max"
+        """How the states at all tokens become one vector; `sum-max` puts their sum beside their maximum."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], dim: int) -> None:
+        super().__init__(config, inputs, dim)
+        options = self.config
+        self.embedding = token_embedding(text_space(inputs).vocabulary_size, options.embedding)
+        widths = [options.embedding] + [2 * options.width] * (options.layers - 1)
+        self.layers = nn.ModuleList(BidirectionalLayer(width, options.width) for width in widths)
+        self.dropout = nn.Dropout(options.dropout)
+        self.head = head(pooled_width(2 * options.width, options.pooling), options.width, dim)
+
+    @classmethod
+    def accepts(cls, inputs: InputSpace[Any]) -> None:
+        """Any input whose batches are `Texts`."""
+        require_texts("gru", inputs)
+
+    def forward(self, batch: Texts) -> Tensor:
+        """Texts → (B, dim)."""
+        if len(batch) == 0:  # torch's GRU takes no empty batch
+            return self.embedding.weight.new_zeros(0, self.dim)
+        batch = batch.trimmed()
+        states = self.embedding(batch.tokens.int())
+        reversal = reversed_positions(batch)
+        for number, layer in enumerate(self.layers):
+            states = layer(states if number == 0 else self.dropout(states), reversal)
+        pooled: Tensor = self.head(pool(states, batch.mask, self.config.pooling))
+        return pooled
+
+
+class BidirectionalLayer(nn.Module):
+    """One GRU from the first token on, one from the last token on: (B, L, input) → (B, L, 2 * width).
+
+    The second reads each text reversed within its own length, so padding comes last for both and no valid state has
+    seen any. On length-bucketed batches this took 5 to 20 % less CPU time than packed sequences.
+    """
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        self.forwards = nn.GRU(input_width, width, batch_first=True)
+        self.backwards = nn.GRU(input_width, width, batch_first=True)
+
+    def forward(self, vectors: Tensor, reversal: Tensor) -> Tensor:
+        """Vectors (B, L, input) and `reversed_positions` (B, L) → states (B, L, 2 * width)."""
+        onward, _ = self.forwards(vectors)
+        returning, _ = self.backwards(_reordered(vectors, reversal))
+        return torch.cat([onward, _reordered(returning, reversal)], dim=2)
+
+
+def reversed_positions(batch: Texts) -> Tensor:
+    """(B, L) positions that reverse each text and leave its padding in place: l-1, …, 0, l, …, L-1; its own inverse."""
+    positions = torch.arange(batch.tokens.shape[1], device=batch.device)
+    return torch.where(batch.mask, batch.lengths[:, None] - 1 - positions, positions)
+
+
+def _reordered(vectors: Tensor, positions: Tensor) -> Tensor:
+    return vectors.gather(1, positions[:, :, None].expand_as(vectors))

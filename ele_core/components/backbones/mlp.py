@@ -1,0 +1,66 @@
+"""A multilayer perceptron on vectors."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal, Protocol, cast
+
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from ele_core.components.inputs.vector import Vectors
+from ele_core.errors import ConfigError
+from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
+
+
+class VectorSpace(Protocol):
+    """What the perceptron asks of its input, besides batches of `Vectors`."""
+
+    @property
+    def dimension(self) -> int:
+        """The number of features."""
+
+
+class MLPBackbone(Backbone):
+    """Linear layers, each but the last followed by a layer norm, an activation and dropout."""
+
+    class Config(ComponentConfig):
+        """The size of the network."""
+
+        hidden: tuple[PositiveInt, ...] = Field(default=(256, 256), max_length=MOST_LAYERS)
+        """The widths of the hidden layers; none makes the backbone linear."""
+        activation: Literal["gelu", "relu"] = "gelu"
+        """The function between layers."""
+        layer_norm: bool = True
+        """Whether hidden features are normalised before the activation."""
+        dropout: float = Field(default=0.0, ge=0, lt=1)
+        """The share of hidden features dropped during training."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], dim: int) -> None:
+        super().__init__(config, inputs, dim)
+        widths = [cast(VectorSpace, inputs).dimension, *self.config.hidden]
+        blocks = [self._block(*pair) for pair in pairwise(widths)]
+        self.network = nn.Sequential(*blocks, nn.Linear(widths[-1], dim))
+
+    @classmethod
+    def accepts(cls, inputs: InputSpace[Any]) -> None:
+        """Any input whose batches are `Vectors`: it says so in its `Batch`."""
+        if not issubclass(getattr(inputs, "Batch", object), Vectors):
+            what = f"backbone 'mlp' reads vectors (input 'vector'), not {type(inputs).__name__}."
+            raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Vectors`.")
+
+    def forward(self, batch: Vectors) -> Tensor:
+        """Vectors → (B, dim)."""
+        outputs: Tensor = self.network(batch.values)
+        return outputs
+
+    def _block(self, inputs: int, outputs: int) -> nn.Sequential:
+        options = self.config
+        return nn.Sequential(
+            nn.Linear(inputs, outputs),
+            nn.LayerNorm(outputs) if options.layer_norm else nn.Identity(),
+            nn.GELU() if options.activation == "gelu" else nn.ReLU(),
+            nn.Dropout(options.dropout),
+        )

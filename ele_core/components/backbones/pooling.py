@@ -1,0 +1,77 @@
+"""What the text backbones share: the check of their input, token embeddings, pooling over tokens, and the head."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from ele_core.components.inputs.text import PADDING, UNKNOWN, Texts
+from ele_core.errors import ConfigError
+from ele_core.interfaces import InputSpace
+
+Pooling = Literal["sum-max", "sum", "mean", "max"]
+"""How the vectors of a text's tokens become one: names joined by a hyphen are concatenated."""
+
+
+class TextSpace(Protocol):
+    """What a text backbone asks of its input, besides batches of `Texts`."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of different tokens, padding and unknown among them."""
+
+    @property
+    def max_length(self) -> int:
+        """The most tokens in a text."""
+
+
+def text_space(inputs: InputSpace[Any]) -> TextSpace:
+    """`inputs` with the type of an input that packs `Texts`; `require_texts` has been asked before."""
+    return cast(TextSpace, inputs)
+
+
+def require_texts(backbone: str, inputs: InputSpace[Any]) -> None:
+    """Raise `ConfigError` unless the batches of `inputs` are `Texts`: any input may say so in its `Batch`."""
+    if not issubclass(getattr(inputs, "Batch", object), Texts):
+        what = f"backbone '{backbone}' reads texts (input 'text'), not {type(inputs).__name__}."
+        raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Texts`.")
+
+
+def token_embedding(vocabulary_size: int, width: int) -> nn.Embedding:
+    """Token numbers → vectors of `width`; padding and, until training shows one, unknown tokens are zero."""
+    embedding = nn.Embedding(vocabulary_size, width, padding_idx=PADDING)
+    with torch.no_grad():
+        embedding.weight[UNKNOWN] = 0
+    return embedding
+
+
+def pool(vectors: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
+    """Vectors of tokens (B, L, D) → (B, `pooled_width`), over the tokens where `mask` (B, L) is True."""
+    return torch.cat([_POOLS[name](vectors, mask[:, :, None]) for name in pooling.split("-")], dim=1)
+
+
+def pooled_width(width: int, pooling: Pooling) -> int:
+    """The width after `pool` of vectors of `width`."""
+    return width * len(pooling.split("-"))
+
+
+def head(width: int, hidden: int, dim: int) -> nn.Sequential:
+    """Pooled vectors (B, width) → (B, dim). No norm comes first: the scale of a sum is how it counts tokens."""
+    return nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, dim))
+
+
+def _sum(vectors: Tensor, mask: Tensor) -> Tensor:
+    return (vectors * mask).sum(dim=1)
+
+
+def _mean(vectors: Tensor, mask: Tensor) -> Tensor:
+    return _sum(vectors, mask) / mask.sum(dim=1)
+
+
+def _max(vectors: Tensor, mask: Tensor) -> Tensor:
+    return vectors.masked_fill(~mask, -torch.inf).amax(dim=1)
+
+
+_POOLS = {"sum": _sum, "mean": _mean, "max": _max}

@@ -1,0 +1,115 @@
+"""A Transformer encoder over tokens: the backbone of the paper."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+import torch
+from pydantic import Field, PositiveInt, model_validator
+from torch import Tensor, nn
+
+from ele_core.components.backbones.pooling import (
+    Pooling,
+    head,
+    pool,
+    pooled_width,
+    require_texts,
+    text_space,
+    token_embedding,
+)
+from ele_core.components.inputs.text import Texts
+from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
+
+
+class TransformerBackbone(Backbone):
+    """Token embeddings with positions, self-attention layers, pooling over the tokens, and a head of two linear layers.
+
+    Padding is masked: the result does not depend on it, nor on the other texts of the batch.
+    """
+
+    class Config(ComponentConfig):
+        """The size of the network."""
+
+        layers: int = Field(default=4, ge=1, le=MOST_LAYERS)
+        """The number of attention layers."""
+        width: PositiveInt = 128
+        """The width of a token's vector, a multiple of `heads`; the feed-forward layers are four times as wide."""
+        heads: PositiveInt = 4
+        """The number of attention heads."""
+        dropout: float = Field(default=0.0, ge=0, lt=1)
+        """The share of features and attention weights dropped during training."""
+        positions: Literal["learned", "sinusoidal"] = "learned"
+        """How a token's place is told: a learned vector for each place, or sines and cosines of fixed wavelengths."""
+        pooling: Pooling | Literal["cls"] = "sum-max"
+        """How the tokens' vectors become one; `sum-max` puts their sum beside their maximum, `cls` reads the vector of
+        a learned token put before each text."""
+
+        @model_validator(mode="after")
+        def _check_heads(self) -> Self:
+            if self.width % self.heads or self.width % 2:
+                msg = f"`width` {self.width} must be even and a multiple of `heads` {self.heads}"
+                raise ValueError(msg)
+            return self
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], dim: int) -> None:
+        super().__init__(config, inputs, dim)
+        options, width, space = self.config, self.config.width, text_space(inputs)
+        self.embedding = token_embedding(space.vocabulary_size, width)
+        table = sinusoids(space.max_length, width)
+        if options.positions == "learned":
+            self.positions: Tensor = nn.Parameter(torch.randn_like(table))
+        else:
+            self.register_buffer("positions", table, persistent=False)
+        self.summary = nn.Parameter(torch.randn(width)) if options.pooling == "cls" else None
+        self.layers = nn.ModuleList(_layer(options) for _ in range(options.layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = head(width if options.pooling == "cls" else pooled_width(width, options.pooling), width, dim)
+
+    @classmethod
+    def accepts(cls, inputs: InputSpace[Any]) -> None:
+        """Any input whose batches are `Texts`."""
+        require_texts("transformer", inputs)
+
+    def forward(self, batch: Texts) -> Tensor:
+        """Texts → (B, dim)."""
+        if len(batch) == 0:  # attention takes no empty batch
+            return self.embedding.weight.new_zeros(0, self.dim)
+        batch = batch.trimmed()
+        mask = batch.mask
+        vectors = self.embedding(batch.tokens.int()) + self.positions[: mask.shape[1]]
+        if self.summary is not None:
+            vectors = torch.cat([self.summary.expand(len(batch), 1, -1), vectors], dim=1)
+            mask = nn.functional.pad(mask, (1, 0), value=True)
+        for layer in self.layers:
+            vectors = layer(vectors, src_key_padding_mask=~mask)
+        outputs: Tensor = self.head(self._pooled(self.norm(vectors), mask))
+        return outputs
+
+    def _pooled(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        if self.config.pooling == "cls":
+            return vectors[:, 0]
+        return pool(vectors, mask, self.config.pooling)
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """(length, width): sin(p / 10000^(2i/width)) in column 2i, the cosine in column 2i+1 (Vaswani et al. 2017)."""
+    positions = torch.arange(length)[:, None]
+    frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))
+    angles = positions * frequencies
+    return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(length, width)
+
+
+def _layer(options: TransformerBackbone.Config) -> nn.TransformerEncoderLayer:
+    """One layer with weights of its own: nn.TransformerEncoder would start all of them as copies of one."""
+    return nn.TransformerEncoderLayer(
+        options.width,
+        options.heads,
+        dim_feedforward=4 * options.width,
+        dropout=options.dropout,
+        activation="gelu",
+        batch_first=True,
+        norm_first=True,
+    )

@@ -1,0 +1,260 @@
+"""Projected gradient descent over the relaxed set, from the best candidates; never worse than its start."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core.components.decoders.candidates import nearest
+from ele_core.components.decoders.joining import joined
+from ele_core.interfaces import Candidates, ComponentConfig, Decoder, Decoding, Problem, Trace
+from ele_core.numerics.keys import hash_rows, mix
+from ele_core.runtime.context import Context
+
+CHUNK = 4096
+"""Relaxed structures descended at once: bounds the memory."""
+
+
+class GradientDecoder(Decoder):
+    """ỹ ← P(ỹ − η ∇L), then R⁻¹; the answer is the best structure met on the way, as the loss scores it.
+
+    Every descent has a step size of its own. The first step moves the entry of the largest gradient by `step_size`, so
+    that it means the same on every space; afterwards η shrinks by half where the loss rose, without momentum for that
+    step, and grows by a tenth where it fell.
+
+    The paper's plain form is `starts = 1, momentum = 0, rule = "constant", answer = "last", tolerance = 0`.
+    """
+
+    class Config(ComponentConfig):
+        """Where to start and how to descend."""
+
+        start: Literal["best", "random"] = "best"
+        """From the best candidates, or from random ones, which the seed and the query itself decide."""
+        starts: int = Field(16, ge=1)
+        """How many candidates to start from, for each input."""
+        steps: int = Field(30, ge=1)
+        """Steps of descent."""
+        step_size: float = Field(1.0, gt=0)
+        """How far the first step moves the entry of the largest gradient; with the rule `constant`, η itself."""
+        rule: Literal["adaptive", "constant"] = "adaptive"
+        """Whether η follows the loss, or is the same in every step."""
+        answer: Literal["best", "last"] = "best"
+        """Answer with the best structure met on the way, or with the one where the descent ends, better or not."""
+        momentum: float = Field(0.9, ge=0, lt=1)
+        """Share of the last direction that is added to the next."""
+        tolerance: float = Field(1e-6, ge=0)
+        """A descent is finished when its structure's energy is at most this."""
+        trace: int | None = Field(None, ge=1)
+        """Record the structure and the energy of the first start every so many steps; none: record nothing."""
+
+    config: Config
+
+    @property
+    def needs_gradient(self) -> bool:
+        return True
+
+    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+        """Descend from several candidates of each query and return the best structures met."""
+        starts = max(min(self.config.starts, len(problem.candidates)), top_k)
+        rows, energies = self._starts(queries, problem, starts, context)
+        sizes = range(0, len(queries), max(1, CHUNK // starts))
+        parts = []
+        for begin in context.monitor.progress(sizes, description="pgd"):
+            chunk = slice(begin, begin + sizes.step)
+            parts.append(self._descend(queries[chunk], rows[chunk], energies[chunk], problem, top_k))
+        if not parts:
+            return Decoding(problem.candidates.batch[:0], queries.new_zeros(0, top_k))
+        return joined(parts)
+
+    def _starts(self, queries: Tensor, problem: Problem, starts: int, context: Context) -> tuple[Tensor, Tensor]:
+        """Rows (B, starts) of the candidates to start from, and their energies."""
+        if self.config.start == "best":
+            energies, rows = nearest(queries, problem, starts, context)
+            return rows, energies
+        rows = random_rows(problem.candidates, queries, starts, context.derived_seed("pgd", "starts"))
+        chosen = problem.candidates.batch[rows.flatten()].to(queries.device)
+        energies = problem.surrogate.energy(queries.repeat_interleave(starts, dim=0), chosen)
+        return rows, energies.view(len(queries), starts)
+
+    def _descend(self, queries: Tensor, rows: Tensor, energies: Tensor, problem: Problem, top_k: int) -> Decoding:
+        count, starts = rows.shape
+        structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
+        descent = Descent(
+            problem, queries.repeat_interleave(starts, dim=0), structures, energies.flatten(), self.config
+        )
+        trace = descent.run()
+        last = self.config.answer == "last"
+        ends, reached = (descent.current, descent.current_energy) if last else (descent.best, descent.energy)
+        found = type(structures).cat([ends, structures])
+        pooled = torch.cat([reached.view(count, starts), energies.view(count, starts)], dim=1)
+        place = torch.arange(count * starts, device=queries.device).view(count, starts)
+        place = torch.cat([place, place + count * starts], dim=1)
+        keys = problem.space.keys(found)[place]
+        pooled = pooled.masked_fill(repeated(keys), math.inf)
+        order = pooled.clone()
+        if last:  # an end comes before any start, which only fills up where there are too few
+            order[:, starts:] += pooled[pooled.isfinite()].amax() + 1
+        rows = order.topk(top_k, dim=1, largest=False).indices
+        answer = found[place.gather(1, rows).flatten()].to("cpu")
+        return Decoding(answer, pooled.gather(1, rows).cpu(), first_start(trace, starts))
+
+
+class Descent:
+    """Many descents side by side; one whose structure is good enough leaves the batch."""
+
+    def __init__(
+        self, problem: Problem, queries: Tensor, start: Any, energy: Tensor, config: GradientDecoder.Config
+    ) -> None:
+        self.problem = problem
+        self.config = config
+        self.queries = queries
+        self.best = start.map(torch.clone)
+        self.energy = energy.clone()
+        self.current = start.map(torch.clone)
+        self.current_energy = energy.clone()
+        self.fields = tuple(problem.space.geometry)
+
+    def run(self) -> Trace | None:
+        """Descend for the configured number of steps; `best` and `energy` hold the outcome."""
+        space = self.problem.space
+        active = torch.arange(len(self.queries), device=self.queries.device)
+        walk = Walk.start(space.relax(self.current), self.fields)
+        steps, structures, energies = [0], [self.current.map(torch.clone)], [self.current_energy.clone()]
+        for step in range(self.config.steps):
+            running = self.energy[active] > self.config.tolerance
+            if not running.all():
+                active, walk = active[running], walk.at(running)
+            if len(active):
+                walk = self._step(self.queries[active], walk)
+                self._look(active, space.unrelax(walk.point))
+            if self.config.trace and (step + 1) % self.config.trace == 0:
+                steps.append(step + 1)
+                structures.append(self.current.map(torch.clone))
+                energies.append(self.current_energy.clone())
+        return Trace(steps, structures, energies) if self.config.trace else None
+
+    def _step(self, queries: Tensor, walk: Walk) -> Walk:
+        """One step of every walk; by the adaptive rule without momentum where the last one went up."""
+        energy, gradient = self._gradient(queries, walk.point)
+        worse = energy > walk.energy if self.config.rule == "adaptive" else torch.zeros_like(energy, dtype=torch.bool)
+        size, limit = self._sizes(walk, worse, gradient)
+        momentum = torch.where(worse, 0.0, self.config.momentum)
+        old = {name: getattr(walk.point, name) for name in self.fields}
+        moved = {
+            name: old[name]
+            + across(momentum, old[name]) * walk.velocity[name]
+            - across(size, old[name]) * gradient[name]
+            for name in self.fields
+        }
+        point = self.problem.space.project(walk.point.replace(**moved))
+        velocity = {name: getattr(point, name) - old[name] for name in self.fields}
+        return Walk(point, velocity, size, limit, energy)
+
+    def _sizes(self, walk: Walk, worse: Tensor, gradient: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """How long each step is, and may become."""
+        if self.config.rule == "constant":
+            return torch.full_like(walk.size, self.config.step_size), walk.limit
+        first = self.config.step_size / largest(gradient)
+        size = torch.where(walk.size == 0, first, torch.where(worse, walk.size / 2, walk.size * 1.1))
+        limit = torch.where(walk.size == 0, 20 * first, walk.limit)
+        return torch.minimum(size, limit), limit
+
+    def _gradient(self, queries: Tensor, point: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """The energy at each point (B,), and its gradient."""
+        leaves = {name: getattr(point, name).detach().requires_grad_(True) for name in self.fields}
+        energy = self.problem.surrogate.energy_at(queries, point.replace(**leaves))
+        gradients = torch.autograd.grad(energy.sum(), list(leaves.values()))
+        return energy.detach(), dict(zip(leaves, gradients, strict=True))
+
+    def _look(self, active: Tensor, structures: Any) -> None:
+        """Score the structures the points now stand for, and keep those that are better than any before."""
+        changed = differ(structures, self.current[active])
+        active, structures = active[changed], structures[changed]
+        energy = self.problem.surrogate.energy(self.queries[active], structures)
+        overwrite(self.current, active, structures)
+        self.current_energy[active] = energy
+        better = energy < self.energy[active]
+        overwrite(self.best, active[better], structures[better])
+        self.energy[active[better]] = energy[better]
+
+
+@dataclasses.dataclass(frozen=True)
+class Walk:
+    """Where the descents are, the last move of each (`velocity`), their step sizes, and the energy before that move."""
+
+    point: Any
+    velocity: dict[str, Tensor]
+    size: Tensor
+    limit: Tensor
+    energy: Tensor
+
+    @classmethod
+    def start(cls, point: Any, fields: tuple[str, ...]) -> Walk:
+        """At rest: the first gradient will set the step size."""
+        zero = torch.zeros(len(point), device=point.device)
+        velocity = {name: torch.zeros_like(getattr(point, name)) for name in fields}
+        return cls(point, velocity, zero, zero, torch.full_like(zero, math.inf))
+
+    def at(self, rows: Tensor) -> Walk:
+        """Only the descents at `rows`."""
+        velocity = {name: value[rows] for name, value in self.velocity.items()}
+        return Walk(self.point[rows], velocity, self.size[rows], self.limit[rows], self.energy[rows])
+
+
+def largest(gradient: dict[str, Tensor]) -> Tensor:
+    """The largest entry of each row over all fields (B,), never zero."""
+    entries = torch.stack([g.abs().flatten(start_dim=1).amax(dim=1) for g in gradient.values()]).amax(dim=0)
+    return entries.clamp(min=torch.finfo(entries.dtype).tiny)
+
+
+def across(values: Tensor, like: Tensor) -> Tensor:
+    """(B,) with as many dimensions as `like` (B, …)."""
+    return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def random_rows(candidates: Candidates, queries: Tensor, starts: int, seed: int) -> Tensor:
+    """(B, starts) random candidates, of the input's own where candidates belong to inputs.
+
+    What is drawn depends on the seed and the query alone: not on the place of a query, nor on those beside it.
+    """
+    bits = hash_rows([queries.float().cpu().view(torch.int32)])[:, :1]
+    drawn = mix(bits ^ mix(torch.arange(starts) + seed))
+    chance = (drawn & ((1 << 53) - 1)).double() / (1 << 53)
+    if candidates.owner is None:
+        return (chance * len(candidates)).long()
+    owner = candidates.owner.cpu()
+    own = torch.bincount(owner, minlength=len(queries))
+    within = torch.minimum((chance * own[:, None]).long(), own[:, None] - 1)
+    return owner.argsort(stable=True)[(own.cumsum(0) - own)[:, None] + within]
+
+
+def overwrite(batch: Any, rows: Tensor, values: Any) -> None:
+    """Put `values` into `rows` of a batch whose tensors are its own."""
+    for name, tensor in batch.named_tensors():
+        tensor[rows] = getattr(values, name).to(tensor.dtype)
+
+
+def differ(left: Any, right: Any) -> Tensor:
+    """(B,) true where two batches do not hold the same labels."""
+    fields = ((tensor, getattr(right, name)) for name, tensor in left.named_tensors())
+    return torch.stack([(one != other).flatten(start_dim=1).any(dim=1) for one, other in fields]).any(dim=0)
+
+
+def repeated(keys: Tensor) -> Tensor:
+    """(B, P) true where one of P keys (B, P, 2) stands earlier in its row."""
+    same = (keys.unsqueeze(1) == keys.unsqueeze(2)).all(dim=3)
+    return torch.tril(same, diagonal=-1).any(dim=2)
+
+
+def first_start(trace: Trace | None, starts: int) -> Trace | None:
+    """The trace of the first of `starts` descents of each input."""
+    if trace is None:
+        return None
+    rows = torch.arange(0, len(trace.energies[0]), starts)
+    structures = [batch.to("cpu")[rows] for batch in trace.structures]
+    return Trace(trace.steps, structures, [energy.cpu()[rows] for energy in trace.energies])

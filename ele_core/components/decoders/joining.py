@@ -1,0 +1,59 @@
+"""Decodings of consecutive chunks of queries as one, and as named tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ele_core.interfaces import Decoding, Trace
+from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.work import Snapshot, prefixed
+
+
+def joined(parts: list[Decoding]) -> Decoding:
+    """The decodings of consecutive queries as one."""
+    batch = type(parts[0].structures)
+    decoding = Decoding(batch.cat([part.structures for part in parts]), torch.cat([part.energies for part in parts]))
+    traces = [part.trace for part in parts if part.trace is not None]
+    if not traces:
+        return decoding
+    steps = max((trace.steps for trace in traces), key=len)
+    traces = [prolonged(trace, steps) for trace in traces]
+    structures = [batch.cat(at_step) for at_step in zip(*(trace.structures for trace in traces), strict=True)]
+    energies = [torch.cat(at_step) for at_step in zip(*(trace.energies for trace in traces), strict=True)]
+    return dataclasses.replace(decoding, trace=Trace(steps, structures, energies))
+
+
+def prolonged(trace: Trace, steps: Sequence[int]) -> Trace:
+    """The trace with as many steps as `steps`: it stays where it ended."""
+    missing = len(steps) - len(trace.steps)
+    structures = [*trace.structures, *[trace.structures[-1]] * missing]
+    return Trace(steps, structures, [*trace.energies, *[trace.energies[-1]] * missing])
+
+
+def as_tensors(decoding: Decoding) -> dict[str, Tensor]:
+    """A decoding as named tensors, to keep or to send."""
+    tensors = {"energies": decoding.energies, **prefixed("structures", decoding.structures.as_dict())}
+    if decoding.trace is None:
+        return tensors
+    tensors["steps"] = torch.tensor(list(decoding.trace.steps))
+    for number, (structures, energies) in enumerate(
+        zip(decoding.trace.structures, decoding.trace.energies, strict=True)
+    ):
+        tensors |= {f"energies.{number}": energies, **prefixed(f"trace.{number}", structures.as_dict())}
+    return tensors
+
+
+def from_tensors(tensors: dict[str, Tensor], batch: type[Tensors]) -> Decoding:
+    """The inverse of `as_tensors` for structures that are a `batch`."""
+    stored = Snapshot(tensors)
+    structures = batch.from_dict(stored.part("structures"))
+    if "steps" not in tensors:
+        return Decoding(structures, tensors["energies"])
+    steps = tensors["steps"].tolist()
+    passed = [batch.from_dict(stored.part(f"trace.{number}")) for number in range(len(steps))]
+    trace = Trace(steps, passed, [tensors[f"energies.{number}"] for number in range(len(steps))])
+    return Decoding(structures, tensors["energies"], trace)

@@ -1,0 +1,256 @@
+"""Search over discrete moves around the best candidates, ranked by the learned loss, for all inputs at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core.components.decoders.candidates import CandidatesDecoder
+from ele_core.components.decoders.gradient import GradientDecoder
+from ele_core.components.decoders.joining import joined
+from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
+from ele_core.numerics.keys import mix, ranks
+from ele_core.runtime.context import Context
+
+CHUNK = 256
+"""Inputs searched at once."""
+SLICE = 256
+"""Structures whose neighbours are held at once: bounds the memory."""
+
+
+class SearchDecoder(Decoder):
+    """Beam search: expand the best structures of each input by their neighbours, keep the best, until none is new.
+
+    Works on any space (its `neighbours` are the moves) and any surrogate. No structure of an input is scored twice.
+    """
+
+    class Config(ComponentConfig):
+        """How wide and how far to search."""
+
+        width: int = Field(4, ge=1)
+        """Structures of an input that are expanded in a round: the beam. The search starts from as many candidates."""
+        rounds: int = Field(12, ge=1)
+        """Rounds at most; an input stops earlier when its beam is fully expanded."""
+        patience: int = Field(1, ge=1)
+        """Rounds without a better structure after which an input stops."""
+        moves: int | None = Field(None, ge=1)
+        """Score only so many neighbours of a structure, the first by the gradient of the loss; none: all of them."""
+        budget: int | None = Field(None, ge=1)
+        """Structures of an input that are scored at most; none: as many as the rounds bring."""
+        pgd: GradientDecoder.Config | None = None
+        """Start from what projected gradient descent finds, with these options; none: from the best candidates."""
+        trace: bool = False
+        """Record how each answer came about: the structure it started from, then the one after every single edit."""
+
+    config: Config
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Only to start from pgd; moves are ranked by a gradient where there is one."""
+        return self.config.pgd is not None
+
+    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+        """Search from the best candidates of each query."""
+        width = max(self.config.width, top_k)
+        start = self._start(queries, problem, min(width, len(problem.candidates)), context)
+        parts = []
+        for first in context.monitor.progress(range(0, len(queries), CHUNK), description="search"):
+            search = Search(
+                queries[first : first + CHUNK], start.rows(first, first + CHUNK), width, problem, self.config
+            )
+            parts.append(search.run(top_k))
+        return joined(parts) if parts else Decoding(start.structures, start.energies.new_zeros(0, top_k))
+
+    def _start(self, queries: Tensor, problem: Problem, width: int, context: Context) -> Decoding:
+        """The `width` structures that the search of each query starts from."""
+        decoder = CandidatesDecoder() if self.config.pgd is None else GradientDecoder(self.config.pgd)
+        return decoder.decode(queries, problem, top_k=width, context=context)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """Structures of many inputs, those of an input together, best first."""
+
+    structures: Any
+    owner: Tensor
+    energy: Tensor
+    expanded: Tensor
+    parent: Tensor | None = None
+    """(N,) the row of the `Lineage` from which each was made, −1 for a start; none: nobody asks."""
+
+    @classmethod
+    def cat(cls, pools: Sequence[Pool]) -> Pool:
+        """The structures of all pools, one pool after the other."""
+        parents = [pool.parent for pool in pools if pool.parent is not None]
+        return cls(
+            type(pools[0].structures).cat([pool.structures for pool in pools]),
+            torch.cat([pool.owner for pool in pools]),
+            torch.cat([pool.energy for pool in pools]),
+            torch.cat([pool.expanded for pool in pools]),
+            torch.cat(parents) if parents else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def best(self, width: int) -> Pool:
+        """The `width` best of each input."""
+        order = self.energy.argsort(stable=True)
+        order = order[self.owner[order].argsort(stable=True)]
+        return self.at(order[ranks(self.owner[order]) < width])
+
+    def at(self, rows: Tensor) -> Pool:
+        """The structures at `rows`."""
+        parent = None if self.parent is None else self.parent[rows]
+        return Pool(self.structures[rows], self.owner[rows], self.energy[rows], self.expanded[rows], parent)
+
+
+class Lineage:
+    """Every structure that was expanded, with its parent: what it takes to follow an answer back to its start."""
+
+    def __init__(self) -> None:
+        self.beams: list[Pool] = []
+        self.size = 0
+
+    def add(self, beam: Pool) -> Tensor:
+        """Keep a beam; the row of each of its structures, for their neighbours to name as parent."""
+        first, self.size = self.size, self.size + len(beam)
+        self.beams.append(beam)
+        return torch.arange(first, self.size, device=beam.owner.device)
+
+    def paths(self, answers: Pool) -> Trace:
+        """The path to each answer, an edit a step; a shorter one stays at its answer until the longest is there."""
+        known = Pool.cat([*self.beams, answers])
+        assert known.parent is not None
+        back = [torch.arange(self.size, len(known), device=known.owner.device)]
+        while (known.parent[back[-1]] >= 0).any():
+            parent = known.parent[back[-1]]
+            back.append(torch.where(parent >= 0, parent, back[-1]))
+        rows = from_the_start(torch.stack(back))
+        structures = [known.structures[at_step].to("cpu") for at_step in rows]
+        return Trace(range(len(rows)), structures, [known.energy[at_step].cpu() for at_step in rows])
+
+
+class Search:
+    """The search of one chunk of inputs."""
+
+    def __init__(
+        self,
+        queries: Tensor,
+        start: Decoding,
+        width: int,
+        problem: Problem,
+        config: SearchDecoder.Config,
+    ) -> None:
+        self.queries = queries
+        self.problem = problem
+        self.config = config
+        self.width = width
+        owner = torch.arange(len(queries), device=queries.device).repeat_interleave(start.top_k)
+        structures, energies = start.structures.to(queries.device), start.energies.to(queries.device)
+        self.lineage = Lineage() if config.trace else None
+        parent = torch.full_like(owner, -1) if config.trace else None
+        found = Pool(structures, owner, energies.flatten(), torch.zeros_like(owner, dtype=torch.bool), parent)
+        self.pool = found.at(found.energy.isfinite().nonzero().flatten())
+        self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
+        self.scored = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
+        self.stale = torch.zeros_like(self.scored)
+        self.least = torch.full((len(queries),), math.inf, dtype=queries.dtype, device=queries.device)
+        self._count_stale()
+
+    def run(self, top_k: int) -> Decoding:
+        """Rounds of expansion until every beam is expanded; then the `top_k` best of each input."""
+        for _ in range(self.config.rounds):
+            waiting = ~self.pool.expanded & (self.stale < self.config.patience)[self.pool.owner]
+            beam = (waiting & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
+            if not len(beam):
+                break
+            parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
+            known = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
+            self.pool = Pool.cat([known, *parts]).best(self.width)
+            self._count_stale()
+        return self._answer(top_k)
+
+    def _expand(self, beam: Pool) -> Pool:
+        """The best neighbours of the beam that no input has seen before, scored."""
+        moved, row = self._moves(beam)
+        owner = beam.owner[row]
+        identity = self._identities(moved, owner)
+        fresh = first_of_each(identity)
+        fresh = fresh[~contains(self.seen, identity[fresh])]
+        if self.config.budget is not None:
+            fresh = fresh[ranks(owner[fresh]) < (self.config.budget - self.scored)[owner[fresh]]]
+            self.scored += torch.bincount(owner[fresh], minlength=len(self.queries))
+        moved, owner, row = moved[fresh], owner[fresh], row[fresh]
+        parent = None if self.lineage is None else self.lineage.add(beam)[row]
+        self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
+        energy = self.problem.surrogate.energy(self.queries[owner], moved)
+        return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent).best(self.width)
+
+    def _moves(self, beam: Pool) -> tuple[Any, Tensor]:
+        """What the beam can become, and from which of its rows; without a limit the repeated are told apart once."""
+        space, limit = self.problem.space, self.config.moves
+        if limit is None:
+            return space.moves(beam.structures)
+        return space.neighbours(beam.structures, self._gradient(beam), limit)
+
+    def _gradient(self, beam: Pool) -> Any | None:
+        """The gradient of the energy at the structures of the beam, where there is one."""
+        if not self.problem.surrogate.differentiable:
+            return None
+        point = self.problem.space.relax(beam.structures)
+        leaves = {name: getattr(point, name).requires_grad_(True) for name in self.problem.space.geometry}
+        energy = self.problem.surrogate.energy_at(self.queries[beam.owner], point.replace(**leaves))
+        gradients = torch.autograd.grad(energy.sum(), list(leaves.values()))
+        return point.replace(**dict(zip(leaves, gradients, strict=True)))
+
+    def _identities(self, structures: Any, owner: Tensor) -> Tensor:
+        """(N,) int64: equal for the same structure of the same input."""
+        keys = self.problem.space.keys(structures)
+        return mix(mix(keys[:, 0] + mix(owner)) ^ keys[:, 1])
+
+    def _count_stale(self) -> None:
+        """How many rounds each input has gone without a better structure."""
+        first = ranks(self.pool.owner) == 0
+        least = self.least.index_copy(0, self.pool.owner[first], self.pool.energy[first].to(self.least.dtype))
+        self.stale = torch.where(least < self.least, 0, self.stale + 1)
+        self.least = least
+
+    def _answer(self, top_k: int) -> Decoding:
+        """The `top_k` best of each input, and the paths to the first of them where they are asked for."""
+        rank = ranks(self.pool.owner)
+        kept = (rank < top_k).nonzero().flatten()
+        place = self.pool.owner[kept] * top_k + rank[kept]
+        energies = self.queries.new_full((len(self.queries) * top_k,), math.inf)
+        energies[place] = self.pool.energy[kept]
+        rows = torch.zeros(len(energies), dtype=torch.long, device=place.device)
+        rows[place] = kept
+        trace = None if self.lineage is None else self.lineage.paths(self.pool.at(rows[::top_k]))
+        return Decoding(self.pool.structures[rows].to("cpu"), energies.view(-1, top_k).cpu(), trace)
+
+
+def from_the_start(back: Tensor) -> Tensor:
+    """Paths that were followed back from their ends (L, B), the other way round; what they repeat comes last."""
+    edits = (back.diff(dim=0) != 0).sum(dim=0)
+    steps = torch.arange(len(back), device=back.device).unsqueeze(1)
+    return back.gather(0, (edits - steps).clamp(min=0))
+
+
+def first_of_each(values: Tensor) -> Tensor:
+    """The row of the first entry of each distinct value, ascending."""
+    ordered, order = values.sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return order[first].sort().values
+
+
+def contains(ordered: Tensor, values: Tensor) -> Tensor:
+    """(N,) true where a value is among the ascending `ordered`."""
+    place = torch.searchsorted(ordered, values).clamp(max=len(ordered) - 1)
+    return ordered[place] == values

@@ -1,0 +1,285 @@
+"""Text inputs: characters or regex matches as tokens, with a vocabulary learned from the training texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field, PositiveInt, model_validator
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from tokenizers.trainers import WordLevelTrainer
+from torch import Tensor
+
+from ele_core.errors import InvalidInput, ModelError
+from ele_core.files.archive import brief, read_json
+from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.numerics.tensors import Tensors
+
+PADDING = 0
+"""The token after the end of a text."""
+UNKNOWN = 1
+"""The token that stands for every token outside the vocabulary."""
+LONGEST = 1 << 16
+"""The greatest `max_length`: every batch is as wide, also where a stranger's file says how wide that is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Texts(Tensors):
+    """Tokenised texts; row i holds `lengths[i]` tokens, at least one, and then padding."""
+
+    tokens: Tensor
+    """(B, L) int16, or int32 when the vocabulary is large."""
+    lengths: Tensor
+    """(B,) int32."""
+
+    def trimmed(self) -> Self:
+        """The same texts without the columns that are padding in every row."""
+        longest = int(self.lengths.max()) if len(self) else 1
+        return self.replace(tokens=self.tokens[:, :longest])
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, L) True at tokens, False at padding."""
+        return torch.arange(self.tokens.shape[1], device=self.device) < self.lengths[:, None]
+
+
+class TextInput(InputSpace[str]):
+    """Texts as sequences of tokens.
+
+    Nothing is stripped, lower-cased or normalised. The vocabulary is what the training texts hold; a token outside it
+    and a text above `max_length` are handled by the rules `unknown` and `on_long`. An empty text is invalid.
+    """
+
+    class Config(ComponentConfig):
+        """How texts are cut into tokens, and what happens to those that do not fit."""
+
+        level: Literal["character", "regex"] = "character"
+        """`character`: each character is a token. `regex`: each match of `pattern` is one."""
+        pattern: str | None = None
+        """The regular expression of level `regex` (Oniguruma syntax). Text between two matches is a token as well,
+        so that nothing of the input is lost."""
+        min_frequency: PositiveInt = 1
+        """Tokens rarer than this in the training texts are unknown, which also teaches a model the unknown token."""
+        unknown: Literal["token", "error"] = "token"
+        """A token outside the vocabulary: `token` reads it as `<unk>`, `error` refuses the text. The training texts
+        themselves always pass where `min_frequency` is 1."""
+        max_length: int | None = Field(default=None, ge=1, le=LONGEST)
+        """The most tokens in a text; by default twice as many as the longest training text has, so that held-out
+        texts that are a little longer still fit."""
+        on_long: Literal["error", "truncate"] = "error"
+        """A text above `max_length`: `error` refuses it, `truncate` keeps its first `max_length` tokens."""
+
+        @model_validator(mode="after")
+        def _check_pattern(self) -> Self:
+            if (self.level == "regex") != (self.pattern is not None):
+                msg = "give `pattern` with level 'regex', and only there"
+                raise ValueError(msg)
+            if self.pattern is not None:
+                _check_regex(self.pattern)
+            return self
+
+    config: Config
+    Batch: ClassVar[type[Tensors]] = Texts
+
+    def __init__(self, config: ComponentConfig | None = None) -> None:
+        super().__init__(config)
+        self._tokenizer: Tokenizer | None = None
+        self._max_length = 0
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of different tokens, padding and unknown among them."""
+        return self._fitted().get_vocab_size()
+
+    @property
+    def max_length(self) -> int:
+        """The most tokens in a text: the width of every batch, so that batches packed apart can be joined."""
+        self._fitted()
+        return self._max_length
+
+    def parse(self, text: str) -> str:
+        """The text itself, spaces and case as they are; an empty one is refused."""
+        _check_text(text, 0)
+        return text
+
+    def format(self, value: str) -> str:
+        """The text itself."""
+        return value
+
+    def fit(self, values: Sequence[str]) -> None:
+        """Learn the vocabulary, the most frequent tokens first, and the longest length unless it is given."""
+        texts = _checked(values)
+        if not texts:
+            what = "a vocabulary cannot be learned from no texts."
+            raise InvalidInput(what, fix="Give at least one training text.")
+        tokenizer = _train(texts, self._pattern, self.config.min_frequency)
+        longest = self.config.max_length or 2 * max(len(tokens) for tokens in _encode(tokenizer, texts))
+        self._tokenizer, self._max_length = tokenizer, min(longest, LONGEST)
+
+    def pack(self, values: Sequence[str]) -> Texts:
+        """Texts → tokens (B, max_length) and lengths (B,)."""
+        tokenizer = self._fitted()
+        texts = _checked(values)
+        rows = list(_encode(tokenizer, texts))
+        lengths = np.fromiter(map(len, rows), dtype=np.int32, count=len(rows))
+        if self.config.on_long == "error":
+            self._refuse_long(lengths)
+        dtype = np.int16 if self.vocabulary_size <= np.iinfo(np.int16).max else np.int32
+        tokens, lengths = _padded(rows, lengths, self._max_length, dtype)
+        if self.config.unknown == "error":
+            self._refuse_unknown(tokens, texts)
+        return Texts(torch.from_numpy(tokens), torch.from_numpy(lengths))
+
+    def unpack(self, batch: Texts) -> list[str]:
+        """The inverse of `pack`; an unknown token comes back as `<unk>`."""
+        tokenizer = self._fitted()
+        names = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
+        rows = zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
+        return ["".join(names[token] for token in tokens[:length]) for tokens, length in rows]
+
+    def sizes(self, batch: Tensors) -> Tensor | None:
+        """(B,) the number of tokens in each text."""
+        return batch.lengths if isinstance(batch, Texts) else None
+
+    def save(self, folder: Path) -> None:
+        """Write `tokenizer.json`, in the format of the `tokenizers` library; its truncation holds `max_length`."""
+        copy = Tokenizer.from_str(self._fitted().to_str())
+        copy.enable_truncation(self._max_length)
+        (folder / _FILE).write_text(copy.to_str(pretty=True), encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Read the vocabulary and the longest length that `save` wrote; how texts are cut, the configuration says.
+
+        The library's own reader would also build what else its format can name: normalisers, padding to any length.
+        """
+        file = folder / _FILE
+        names, self._max_length = _stored(file)
+        try:
+            self._tokenizer = _tokenizer(names, self._pattern)
+        except Exception as error:  # the library raises bare Exceptions, and half a surrogate pair is no name
+            raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
+
+    @property
+    def _pattern(self) -> str:
+        return self.config.pattern or _ANY_CHARACTER
+
+    def _fitted(self) -> Tokenizer:
+        if self._tokenizer is None:
+            what = "this text input has no vocabulary yet."
+            raise ModelError(what, fix="Call `fit` with the training texts, or `load`, first.")
+        return self._tokenizer
+
+    def _refuse_long(self, lengths: npt.NDArray[np.int32]) -> None:
+        too_long = np.flatnonzero(lengths > self._max_length)
+        if len(too_long):
+            index = int(too_long[0])
+            what = f"the text has {lengths[index]} tokens, and the limit is {self._max_length}."
+            fix = "Train with a larger `max_length`, or set `on_long` to 'truncate' to cut such texts."
+            raise InvalidInput(what, index=index, fix=fix)
+
+    def _refuse_unknown(self, tokens: npt.NDArray[Any], texts: list[str]) -> None:
+        rows, columns = np.nonzero(tokens == UNKNOWN)
+        if len(rows):
+            index, position = int(rows[0]), int(columns[0])
+            start, end = self._fitted().encode(texts[index]).offsets[position]
+            what = f"the text has the token {texts[index][start:end]!r}, unknown to the vocabulary."
+            fix = "Train on texts that hold it, or set `unknown` to 'token' to read it as <unk>."
+            raise InvalidInput(what, index=index, fix=fix)
+
+
+_FILE = "tokenizer.json"
+_AGAIN = "Save the model again."
+_SPECIAL = ["<pad>", "<unk>"]
+_ANY_CHARACTER = r"[\s\S]"  # a plain dot would leave line breaks out
+_CHUNK = 10_000  # texts encoded at a time: the library's own results are large
+
+
+def _check_regex(pattern: str) -> None:
+    try:
+        Regex(pattern)
+    except Exception as error:  # the library raises a bare Exception
+        msg = f"`pattern` is not a regular expression: {error}"
+        raise ValueError(msg) from error
+
+
+def _checked(values: Sequence[str]) -> list[str]:
+    texts = list(values)
+    for index, text in enumerate(texts):
+        _check_text(text, index)
+    return texts
+
+
+def _check_text(text: object, index: int) -> None:
+    if not isinstance(text, str):
+        what = f"a {type(text).__name__}, not a text."
+        raise InvalidInput(what, index=index)
+    if not text:
+        what = "the text is empty."
+        raise InvalidInput(what, index=index)
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        what = "the text holds half of a surrogate pair, which is no character."
+        raise InvalidInput(what, index=index)
+
+
+def _train(texts: list[str], pattern: str, min_frequency: int) -> Tokenizer:
+    """A tokenizer whose vocabulary is padding, unknown, then the tokens of `texts`."""
+    learner = Tokenizer(WordLevel())
+    learner.pre_tokenizer = Split(Regex(pattern), "isolated")
+    # The library would stop at 30,000 tokens, and would cut texts at its own special tokens: we add ours below.
+    trainer = WordLevelTrainer(
+        vocab_size=2**31 - 1, min_frequency=min_frequency, special_tokens=[], show_progress=False
+    )
+    learner.train_from_iterator(texts, trainer)
+    learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
+    return _tokenizer([*_SPECIAL, *(token for token, _ in learned if token not in _SPECIAL)], pattern)
+
+
+def _tokenizer(names: list[str], pattern: str) -> Tokenizer:
+    """A tokenizer that cuts at the matches of `pattern` and numbers tokens by their place in `names`."""
+    tokenizer = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token=_SPECIAL[UNKNOWN]))
+    tokenizer.pre_tokenizer = Split(Regex(pattern), "isolated")
+    return tokenizer
+
+
+def _stored(file: Path) -> tuple[list[str], int]:
+    """The names of all tokens in their order, and the longest length, from a file that `save` wrote."""
+    state = read_json(file)
+    try:
+        kind, numbers, longest = state["model"]["type"], state["model"]["vocab"], state["truncation"]["max_length"]
+        names = sorted(numbers, key=numbers.__getitem__)
+        ours = kind == "WordLevel" and names[: len(_SPECIAL)] == _SPECIAL
+        ours = ours and [numbers[name] for name in names] == list(range(len(names)))
+    except (KeyError, TypeError, AttributeError):
+        ours = False
+    if not ours:
+        raise ModelError("the vocabulary cannot be read: not one of a text input.", where=str(file), fix=_AGAIN)
+    if not isinstance(longest, int) or not 1 <= longest <= LONGEST:
+        raise ModelError(f"max_length should be between 1 and {LONGEST:,}.", where=str(file), fix=_AGAIN)
+    return names, longest
+
+
+def _encode(tokenizer: Tokenizer, texts: list[str]) -> Iterator[list[int]]:
+    """The token numbers of each text."""
+    for start in range(0, len(texts), _CHUNK):
+        yield from (encoding.ids for encoding in tokenizer.encode_batch_fast(texts[start : start + _CHUNK]))
+
+
+def _padded(
+    rows: list[list[int]], lengths: npt.NDArray[np.int32], width: int, dtype: type[np.signedinteger[Any]]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Rows cut or padded to (B, width), and the lengths that are left."""
+    flat = np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(lengths.sum()))
+    # A text may spell "<pad>", which is a name for us and a token like any other for the tokenizer.
+    flat[flat == PADDING] = UNKNOWN
+    columns = np.arange(max(width, int(lengths.max(initial=0))))
+    padded = np.full((len(rows), len(columns)), PADDING, dtype=dtype)
+    padded[columns < lengths[:, None]] = flat
+    return np.ascontiguousarray(padded[:, :width]), np.minimum(lengths, width)

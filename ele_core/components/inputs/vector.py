@@ -1,0 +1,155 @@
+"""Vector inputs: a fixed number of finite numbers, standardised on request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ele_core.errors import InvalidInput, ModelError
+from ele_core.files.archive import brief, read_json
+from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.numerics.tensors import Tensors
+
+Vector: TypeAlias = npt.NDArray[np.float64] | Sequence[float]
+"""One input: an array of shape (D,), or any sequence of numbers."""
+Rows: TypeAlias = Sequence[Vector] | npt.NDArray[Any]
+"""Many inputs: a sequence of vectors, or an array of shape (B, D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors(Tensors):
+    """Vectors of one dimension."""
+
+    values: Tensor
+    """(B, D) float32, standardised if the input says so."""
+
+
+class VectorInput(InputSpace[Vector]):
+    """Vectors of numbers, all of the dimension of the training vectors; a 2-D array is a sequence of them."""
+
+    class Config(ComponentConfig):
+        """What is done to vectors before a backbone sees them."""
+
+        standardise: bool = True
+        """Whether each feature is shifted and scaled to mean 0 and deviation 1 over the training vectors; a feature
+        that is constant there is only shifted."""
+
+    config: Config
+    Batch: ClassVar[type[Tensors]] = Vectors
+
+    def __init__(self, config: ComponentConfig | None = None) -> None:
+        super().__init__(config)
+        self._scaling: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+
+    @property
+    def dimension(self) -> int:
+        """The number of features D."""
+        return len(self._fitted()[0])
+
+    def parse(self, text: str) -> Vector:
+        """Numbers apart by commas, semicolons or spaces, with or without brackets around them: `[0.1, 2, 3]`."""
+        inner = re.fullmatch(r"\s*(?:\[(?P<inner>.*)\]|(?P<plain>.*))\s*", text, re.DOTALL)
+        words = (inner["plain"] if inner["inner"] is None else inner["inner"]) if inner else ""
+        try:
+            values = [float(word) for word in re.split(r"\s*[,;]\s*|\s+", words.strip())]
+        except ValueError as error:
+            what = f"{text!r} is not a vector of numbers."
+            raise InvalidInput(what, fix="Write the numbers with commas or spaces between them.") from error
+        _matrix([values], None)
+        return values
+
+    def format(self, value: Vector) -> str:
+        """The numbers with spaces between them, each with all its digits."""
+        return " ".join(repr(float(number)) for number in value)
+
+    def fit(self, values: Rows) -> None:
+        """Learn the dimension, and the mean and the deviation of each feature."""
+        if len(values) == 0:
+            what = "the dimension cannot be learned from no vectors."
+            raise InvalidInput(what, fix="Give at least one training vector.")
+        matrix = _matrix(values, None)
+        if self.config.standardise:
+            mean, deviation = matrix.mean(axis=0), matrix.std(axis=0)
+            # Rounding gives a constant feature a deviation near zero, which would blow up the first other value.
+            varies = deviation > 1e-9 * np.abs(matrix).max(axis=0)
+            self._scaling = mean, np.where(varies, deviation, 1.0)
+        else:
+            self._scaling = np.zeros(matrix.shape[1]), np.ones(matrix.shape[1])
+
+    def pack(self, values: Rows) -> Vectors:
+        """Vectors → values (B, D)."""
+        mean, deviation = self._fitted()
+        matrix = (_matrix(values, len(mean)) - mean) / deviation
+        return Vectors(torch.from_numpy(matrix.astype(np.float32)))
+
+    def save(self, folder: Path) -> None:
+        """Write `vector.json`: the mean and the deviation of each feature, with all their digits."""
+        mean, deviation = self._fitted()
+        state = {"mean": mean.tolist(), "deviation": deviation.tolist()}
+        (folder / _FILE).write_text(json.dumps(state), encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Read what `save` wrote."""
+        file = folder / _FILE
+        state = read_json(file)
+        try:
+            mean, deviation = (_row(state[name], 0) for name in ("mean", "deviation"))
+            _matrix([mean, deviation], None)
+        except (KeyError, TypeError, InvalidInput) as error:
+            what = f"the scaling cannot be read: {brief(error)}."
+            raise ModelError(what, where=str(file), fix="Save the model again.") from error
+        if not (deviation > 0).all():
+            raise ModelError("a deviation is not positive.", where=str(file), fix="Save the model again.")
+        self._scaling = mean, deviation
+
+    def _fitted(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        if self._scaling is None:
+            what = "this vector input does not know its dimension yet."
+            raise ModelError(what, fix="Call `fit` with the training vectors, or `load`, first.")
+        return self._scaling
+
+
+_FILE = "vector.json"
+
+
+def _matrix(values: Rows, dimension: int | None) -> npt.NDArray[np.float64]:
+    """The vectors as (B, D), checked; without `dimension`, the first one gives it."""
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "fiub":
+        rows: npt.NDArray[np.float64] | list[npt.NDArray[np.float64]] = values.astype(np.float64)
+    else:
+        rows = [_row(value, index) for index, value in enumerate(values)]
+    if dimension is None:
+        dimension = len(rows[0])
+    for index, row in enumerate(rows):
+        if len(row) != dimension or dimension == 0:
+            what = f"the vector has {len(row)} numbers instead of {dimension or 'at least one'}."
+            raise InvalidInput(what, index=index)
+    matrix = np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(matrix.astype(np.float32)).all(axis=1)
+    if not finite.all():
+        index = int(np.flatnonzero(~finite)[0])
+        what = "the vector holds NaN, infinity, or a number too large for 32 bits."
+        raise InvalidInput(what, index=index)
+    return matrix
+
+
+def _row(value: Vector, index: int) -> npt.NDArray[np.float64]:
+    try:
+        row = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        what = f"not a vector of numbers: {error}."
+        raise InvalidInput(what, index=index) from error
+    if row.ndim != 1:
+        what = f"{row.ndim} dimensions; a vector has one."
+        raise InvalidInput(what, index=index)
+    return row

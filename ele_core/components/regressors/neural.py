@@ -1,0 +1,120 @@
+"""The paper's regressor: a backbone into the embedding, trained on the squared distance to frozen embeddings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from ele_core.components.training.optimise import Training, optimise
+from ele_core.data.batches import ShuffledBatches
+from ele_core.interfaces import (
+    Backbone,
+    Choice,
+    ComponentConfig,
+    InputSpace,
+    NetworkLearner,
+    Regressor,
+    Surrogate,
+    Takes,
+)
+from ele_core.numerics.tensors import Tensors
+from ele_core.plugins import registry
+from ele_core.runtime.context import Context
+
+CHUNK = 1024
+"""Inputs predicted at once."""
+
+
+class NeuralRegressor(NetworkLearner, Regressor):
+    """h(x) = backbone(x) / ‖·‖, minimising ‖h(x) − ψ(y)‖² = 2 − 2⟨h(x), ψ(y)⟩ over the training pairs.
+
+    Where the surrogate is not `spherical`, h(x) = μ + σ · backbone(x), with the mean and the standard deviation of each
+    coordinate of the targets: coordinates of a kernel differ a hundredfold in spread, and a network that must first
+    learn that stays at the mean for long.
+    """
+
+    class Config(ComponentConfig):
+        """Options of the regression stage."""
+
+        backbone: Annotated[Choice, Takes("backbone")] = Choice(name="gru")
+        """The network on inputs."""
+        training: Training = Training(batch_size=128, epochs=20)
+        """How the backbone is trained."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
+        super().__init__(config, inputs, surrogate)
+        choice, dim = self.config.backbone, surrogate.dim
+        backbone: Backbone = registry().create("backbone", choice, inputs, dim, path="regressor.backbone")
+        self.network = (backbone if surrogate.spherical else Standardised(backbone, dim)).eval()
+
+    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+        """Embed the outputs once, then train on the pairs; the best validation error is kept."""
+        inputs, training = train[0], self.config.training
+        targets = context.processes.spread(self.surrogate.embed, train[1])
+        validation_targets = context.processes.spread(self.surrogate.embed, validation[1])
+        if isinstance(self.network, Standardised):
+            self.network.measure(targets)
+
+        def loss(rows: Tensor, generator: Generator) -> Tensor:
+            views = self.inputs.augment(inputs[rows], generator)
+            target = targets[rows.to(targets.device)]
+            return (self._query(views.to(context.device)) - target).square().sum(dim=1)
+
+        def evaluate() -> dict[str, float]:
+            predicted = context.processes.spread(self.predict, validation[0])
+            errors = (predicted - validation_targets).square().sum(dim=1)
+            return {"validation_error": errors.mean().item()}
+
+        optimise(
+            self.network,
+            training,
+            count=len(inputs),
+            source=ShuffledBatches(len(inputs), training.batch_size, context, "regression", self.inputs.sizes(inputs)),
+            loss=loss,
+            evaluate=evaluate,
+            context=context,
+            stage="regression",
+        )
+
+    def predict(self, inputs: Tensors) -> Tensor:
+        """Packed inputs → (B, dim), on the sphere if embeddings are; like lengths go together, the order is kept."""
+        device = next(self.network.parameters()).device
+        if len(inputs) == 0:
+            return torch.zeros(0, self.surrogate.dim, device=device)
+        sizes = self.inputs.sizes(inputs)
+        order = torch.arange(len(inputs)) if sizes is None else sizes.argsort(stable=True)
+        with torch.no_grad():
+            sorted_queries = [self._query(inputs[rows].to(device)) for rows in order.split(CHUNK)]
+        return torch.cat(sorted_queries)[order.argsort().to(device)]
+
+    def _query(self, batch: Tensors) -> Tensor:
+        query: Tensor = self.network(batch)
+        return functional.normalize(query, dim=1) if self.surrogate.spherical else query
+
+
+class Standardised(nn.Module):
+    """μ + σ · backbone(x), with a mean and a standard deviation for each coordinate."""
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, backbone: Backbone, dim: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("spread", torch.ones(dim))
+
+    def measure(self, targets: Tensor) -> None:
+        """Take mean and standard deviation of `targets` (N, dim)."""
+        self.mean.copy_(targets.mean(dim=0))
+        self.spread.copy_(targets.std(dim=0, correction=0))
+
+    def forward(self, batch: Tensors) -> Tensor:
+        """Inputs → (B, dim)."""
+        outputs: Tensor = self.backbone(batch)
+        return self.mean + self.spread * outputs

@@ -1,0 +1,162 @@
+"""The paper's surrogate: an encoder on relaxed structures, onto the sphere, learned by contrast."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from ele_core.components.surrogates.losses import ContrastiveLoss
+from ele_core.components.surrogates.mining import MinedBatches
+from ele_core.components.training.optimise import Training, optimise
+from ele_core.data.batches import Batches, ShuffledBatches
+from ele_core.interfaces import Choice, ComponentConfig, Encoder, NetworkLearner, OutputSpace, Surrogate, Takes
+from ele_core.plugins import registry
+from ele_core.runtime.context import Context
+
+CHUNK = 2048
+"""Structures encoded at once outside training."""
+
+
+class Mining(ComponentConfig):
+    """How batches of near structures are put together."""
+
+    group: int = Field(32, ge=2)
+    """Structures that lie near each other; a batch is made of such groups."""
+    refresh: int = Field(64, ge=1)
+    """Batches that are put together at once, by the embedding as it is then."""
+
+
+class ContrastiveSurrogate(NetworkLearner, Surrogate):
+    """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its augmented views come close, other structures go away."""
+
+    differentiable = True
+
+    class Config(ComponentConfig):
+        """Options of the contrastive stage."""
+
+        dim: int = Field(128, ge=2)
+        """Dimension of the embedding."""
+        encoder: Annotated[Choice, Takes("encoder")] = Choice(name="flat")
+        """The network on relaxed structures."""
+        loss: ContrastiveLoss = ContrastiveLoss()
+        """The member of the contrastive family."""
+        soft_points: float = Field(0.0, ge=0, le=1)
+        """How far, at most, each block of a structure is moved towards another vertex, so that ψ knows soft points."""
+        mining: Mining | None = None
+        """Batches of near structures, so that negatives are hard; none: batches are random."""
+        pretraining_steps: int = Field(0, ge=0)
+        """Steps on the extra outputs before the training outputs (the paper's T₁)."""
+        training: Training = Training(batch_size=512, epochs=10)
+        """How the encoder is trained."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:
+        super().__init__(config, space)
+        choice = self.config.encoder
+        self.encoder: Encoder = registry().create("encoder", choice, space, self.config.dim, path="surrogate.encoder")
+        self.network = self.encoder.eval()
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the sphere's space."""
+        return self.config.dim
+
+    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+        """Pre-train on `extra` for T₁ steps where asked, then train on `outputs`, the best validation loss kept."""
+        evaluate = Views(self, validation, context).evaluate
+        if extra is not None and self.config.pretraining_steps:
+            self._train(extra, evaluate, context, "pretraining", self.config.pretraining_steps)
+        self._train(outputs, evaluate, context, "embedding", None)
+
+    def _train(self, outputs: Any, evaluate: Any, context: Context, stage: str, steps: int | None) -> None:
+        def loss(rows: Tensor, generator: Generator) -> Tensor:
+            batch = outputs[rows]
+            points = self.space.relax(batch), self.space.relax(self.space.augment(batch, generator))
+            anchors, views = (self._sphere(self._soften(point, generator).to(context.device)) for point in points)
+            keys = self.space.keys(batch)
+            all_keys = context.processes.gather(keys)
+            first = context.processes.first(len(batch))
+            negative = different(keys, all_keys).to(context.device)
+            return self.config.loss(anchors, context.processes.gather_with_gradient(views), negative, first)
+
+        optimise(
+            self.encoder,
+            self.config.training,
+            count=len(outputs),
+            source=self._batches(outputs, context, stage),
+            loss=loss,
+            evaluate=evaluate,
+            context=context,
+            stage=stage,
+            steps=steps,
+        )
+
+    def _batches(self, outputs: Any, context: Context, stage: str) -> Batches:
+        size, mining = self.config.training.batch_size, self.config.mining
+        if mining is None:
+            return ShuffledBatches(len(outputs), size, context, stage)
+
+        def embed(rows: Tensor) -> Tensor:
+            self.encoder.eval()
+            embeddings = context.processes.spread(lambda own: self.embed(outputs[own]).cpu(), rows)
+            self.encoder.train()
+            return embeddings
+
+        return MinedBatches(len(outputs), size, mining.group, mining.refresh, embed, context, stage)
+
+    def embed(self, batch: Any) -> Tensor:
+        """Packed structures → (B, dim) on the unit sphere."""
+        device = next(self.encoder.parameters()).device
+        parts = [batch.to(device)] if len(batch) == 0 else (chunk.to(device) for chunk in batch.chunks(CHUNK))
+        with torch.no_grad():
+            return torch.cat([self._sphere(self.space.relax(part)) for part in parts])
+
+    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
+        """‖ψ(point) − query‖² for each row, differentiable in the point."""
+        return (self._sphere(point) - queries).square().sum(dim=1)
+
+    def _sphere(self, point: Any) -> Tensor:
+        return functional.normalize(self.encoder(point), dim=1)
+
+    def _soften(self, point: Any, generator: Generator) -> Any:
+        """Blocks moved part of the way to other vertices, where `soft_points` asks for it."""
+        if not self.config.soft_points:
+            return point
+        fields = self.space.geometry.items()
+        return point.replace(
+            **{name: convex.soften(getattr(point, name), self.config.soft_points, generator) for name, convex in fields}
+        )
+
+
+class Views:
+    """The validation structures with views drawn once, so that evaluations compare."""
+
+    def __init__(self, surrogate: ContrastiveSurrogate, outputs: Any, context: Context) -> None:
+        self.surrogate = surrogate
+        self.outputs = outputs
+        self.processes = context.processes
+        self.views = surrogate.space.augment(outputs, context.generator("embedding", "validation"))
+        self.keys = surrogate.space.keys(outputs).to(context.device)
+
+    def evaluate(self) -> dict[str, float]:
+        """The validation loss, and how often a structure's own view is the nearest of all views."""
+        anchors, views = (self.processes.spread(self.surrogate.embed, part) for part in (self.outputs, self.views))
+        losses, nearest = [], []
+        for first in range(0, len(anchors), CHUNK):
+            some = slice(first, first + CHUNK)
+            negative = different(self.keys[some], self.keys)
+            losses.append(self.surrogate.config.loss(anchors[some], views, negative, first))
+            others = (anchors[some] @ views.T).masked_fill(~negative, -1)
+            nearest.append((anchors[some] * views[some]).sum(dim=1) > others.amax(dim=1))
+        own_nearest = torch.cat(nearest).float().mean().item()
+        return {"validation_loss": torch.cat(losses).mean().item(), "own_view_nearest": own_nearest}
+
+
+def different(keys: Tensor, others: Tensor) -> Tensor:
+    """(B, N) true where keys (B, 2) and (N, 2) differ: equal structures are not negatives of each other."""
+    return (keys.unsqueeze(1) != others.unsqueeze(0)).any(dim=2)

@@ -1,0 +1,82 @@
+"""Output kernels as surrogates, sketched: the loss of DSOKR and SISOKR, on any output space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core.components.sketching import CHUNK, KernelOptions, SketchedKernel
+from ele_core.interfaces import ComponentConfig, OutputSpace, Surrogate
+from ele_core.numerics.sparse import SparseRows
+from ele_core.runtime.context import Context
+
+
+class SketchedKernelSurrogate(Surrogate):
+    """ψ̃(y): the projection of k(·, y) onto the span of a sketch of the training outputs, in an orthonormal basis.
+
+    The energy of y for a query h is the squared distance in the space of the kernel, ‖h − k(·, y)‖² =
+    ‖h‖² − 2⟨h, ψ̃(y)⟩ + 1, because k(y, y) = 1: the least is where ⟨h, ψ̃(y)⟩ is greatest.
+
+    What the kernel compares are the `features` of structures: here the fields of the relaxed point, flattened. A
+    plugin that knows its structures better subclasses this and writes `features` alone.
+    """
+
+    spherical = False
+
+    class Config(KernelOptions):
+        """The output kernel, and how it is sketched."""
+
+        dim: int | None = Field(None, ge=1)
+        """Components kept, those of the greatest eigenvalues; none: as many as the sketch has rows."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:
+        super().__init__(config, space)
+        self.map = SketchedKernel(self.config, self.config.dim)
+
+    @property
+    def dim(self) -> int:
+        """The number of components; those beyond the rank of the sketch are zero."""
+        return self.map.dim
+
+    def features(self, batch: Any) -> SparseRows:
+        """φ(y): what the kernel compares."""
+        point = self.space.relax(batch)
+        fields = [getattr(point, name).flatten(start_dim=1) for name in self.space.geometry]
+        return SparseRows.dense(torch.cat(fields, dim=1))
+
+    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+        """Sketch the training outputs; nothing is learned from `validation` or `extra`."""
+        self.map.fit(self.features, outputs, context, "embedding")
+
+    def embed(self, batch: Any) -> Tensor:
+        """Packed structures → (B, dim)."""
+        parts = batch.chunks(CHUNK) if len(batch) else [batch]
+        return torch.cat([self.map(self.features(part)) for part in parts])
+
+    def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
+        """‖h‖² − 2⟨h, ψ̃(y)⟩ + 1: (B, dim), (N, dim) → (B, N)."""
+        constant = queries.square().sum(dim=1, keepdim=True) + 1
+        return torch.addmm(constant, queries, embeddings.T, alpha=-2)
+
+    def energy(self, queries: Tensor, batch: Any) -> Tensor:
+        """The same for structure i and query i: (B,)."""
+        return queries.square().sum(dim=1) + 1 - 2 * (queries * self.embed(batch)).sum(dim=1)
+
+    def state(self) -> dict[str, Tensor]:
+        """The sketched kernel."""
+        return self.map.state()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the sketched kernel."""
+        self.map.restore(state)
+
+    def to(self, device: torch.device) -> Self:
+        """Move the sketched kernel."""
+        self.map.to(device)
+        return self

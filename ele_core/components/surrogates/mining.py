@@ -1,0 +1,85 @@
+"""Batches of near structures: negatives that a contrastive loss can still learn from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import Generator, Tensor
+
+from ele_core.data.batches import Batches
+from ele_core.runtime.context import Context
+
+
+class MinedBatches(Batches):
+    """Batches of `size` rows, made of groups of `group` near ones.
+
+    Every `refresh` batches the next rows of a random permutation are embedded by `embed(rows)` as it is then, and
+    grouped by nearness; the groups are shuffled into batches.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        group: int,
+        refresh: int,
+        embed: Callable[[Tensor], Tensor],
+        context: Context,
+        stage: str,
+    ) -> None:
+        self._count = count
+        self._generator: Callable[..., Generator] = partial(context.generator, stage)
+        self._size = size
+        self._group = group
+        self._pooled = size * refresh
+        self._pools = math.ceil(count / self._pooled)
+        self._embed = embed
+        self._processes = context.processes
+        self._next = 0
+        self._waiting = torch.zeros(0, dtype=torch.long)
+
+    def draw(self) -> Tensor:
+        """The rows of the next batch."""
+        if len(self._waiting) == 0:
+            self._waiting = self._arranged(*divmod(self._next, self._pools))
+            self._next += 1
+        batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
+        return batch
+
+    def state(self) -> dict[str, Tensor]:
+        """The rows that wait: they were grouped by an embedding that has changed since. And the number of the pool."""
+        return {"waiting": self._waiting, "next": torch.tensor(self._next)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with the rows that waited."""
+        self._waiting, self._next = state["waiting"], int(state["next"])
+
+    def _arranged(self, epoch: int, pool: int) -> Tensor:
+        """The rows of one pool, near ones together."""
+        order = torch.randperm(self._count, generator=self._generator("epoch", epoch))
+        rows = order[pool * self._pooled : (pool + 1) * self._pooled]
+        generator = self._generator("groups", epoch, pool)
+        groups = near_groups(self._embed(rows), self._group, generator)
+        arranged = rows[groups[torch.randperm(len(groups), generator=generator)].flatten()]
+        return self._processes.from_main({"rows": arranged})["rows"]  # rounding may differ from machine to machine
+
+
+def near_groups(embeddings: Tensor, size: int, generator: Generator) -> Tensor:
+    """Places (G, size) of embeddings (N, d) that lie near each other, each place at most once.
+
+    A random projection tree: every cell is cut at the median along the difference of two of its members, again and
+    again, until cells hold `size`. As G is a power of two, some places are left out.
+    """
+    count = len(embeddings)
+    levels = max(0, int(math.log2(count / size))) if count >= size else 0
+    cell = min(size, count)
+    cells = torch.randperm(count, generator=generator)[None, : cell << levels]
+    for _ in range(levels):
+        pair = torch.randint(cells.shape[1], (len(cells), 2), generator=generator)
+        ends = embeddings[cells.gather(1, pair)]
+        along = torch.bmm(embeddings[cells], (ends[:, 0] - ends[:, 1]).unsqueeze(2)).squeeze(2)
+        cells = cells.gather(1, along.argsort(dim=1, stable=True)).view(2 * len(cells), -1)
+    return cells

@@ -1,0 +1,1 @@
+"""The training loop of both neural stages, and the weights it keeps."""

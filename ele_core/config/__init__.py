@@ -1,0 +1,35 @@
+"""The configuration of a run: its schema, how choices are resolved, and how it is described, compared and corrected.
+
+Use it as a module: `from ele_core import config as configuration`, then `configuration.load("smi2mol")`.
+"""
+
+from ele_core.config.describe import Option, describe_options
+from ele_core.config.resolve import resolve
+from ele_core.config.schema import (
+    CandidatesConfig,
+    DataConfig,
+    RunConfig,
+    components,
+    dump,
+    load,
+    override,
+    parse_overrides,
+    task_sections,
+    with_output,
+)
+
+__all__ = [
+    "CandidatesConfig",
+    "DataConfig",
+    "Option",
+    "RunConfig",
+    "components",
+    "describe_options",
+    "dump",
+    "load",
+    "override",
+    "parse_overrides",
+    "resolve",
+    "task_sections",
+    "with_output",
+]

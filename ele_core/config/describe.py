@@ -1,0 +1,68 @@
+"""The options of a component as a table, for the reference page and `ele plugins NAME`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, to_jsonable_python
+
+from ele_core.config.resolve import NONE, Shape, as_table, union_parts
+from ele_core.interfaces import Choice, Component
+from ele_core.plugins.hookspecs import HOOKS
+
+
+class Option(NamedTuple):
+    """One option of a component, as the reference page and `ele plugins NAME` show it."""
+
+    path: str
+    type: str
+    default: str
+    description: str
+
+
+def describe_options(cls: type[Component] | type[BaseModel]) -> list[Option]:
+    """Every option of a component, or of a configuration, those in tables of their own included."""
+    model = cls.Config if issubclass(cls, Component) else cls
+    return list(_describe(model, "", PydanticUndefined))
+
+
+def _describe(model: type[BaseModel], path: str, instance: Any) -> Iterator[Option]:
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True, validated_data={})
+        if isinstance(instance, BaseModel):
+            default = getattr(instance, name)
+        shape = Shape.of(field)
+        here = f"{path}.{name}" if path else name
+        if shape.model is None or default is None:
+            yield Option(here, _show_type(field, shape), _show_default(default), field.description or "")
+        if shape.model is not None:
+            yield from _describe(shape.model, here, default)
+
+
+def _show_type(field: FieldInfo, shape: Shape) -> str:
+    if shape.kind is not None:
+        return HOOKS[shape.kind].singular + (" | none" if shape.nullable else "")
+    return " | ".join(_show_one_type(part) for part, _ in union_parts(field.annotation))
+
+
+def _show_one_type(part: Any) -> str:
+    if get_origin(part) is Literal:
+        return " | ".join(json.dumps(value) for value in get_args(part))
+    if isinstance(part, type):
+        return {NoneType: "none"}.get(part, "table" if issubclass(part, BaseModel) else part.__name__)
+    return str(part).replace("typing.", "")
+
+
+def _show_default(default: Any) -> str:
+    if default is PydanticUndefined:
+        return "required"
+    if default is None:
+        return NONE
+    if isinstance(default, Choice):
+        default = default.name if not default.options else as_table(default)
+    return json.dumps(to_jsonable_python(default), ensure_ascii=False)

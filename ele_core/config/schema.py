@@ -1,0 +1,251 @@
+"""The configuration of a run: TOML and dotted overrides, checked in two passes, all errors at once.
+
+`RunConfig` is the outline, which the core knows. Each section names a component, and the `Config` of that component
+checks the options beside its name, so that third parties have sections of their own. A resolved configuration has
+every default filled in: `dump` writes it into the run, and `load` reads the same back.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import tomli_w
+from pydantic import AfterValidator, BaseModel, Field
+
+from ele_core.config.describe import Option, describe_options
+from ele_core.config.resolve import NONE, Inferred, Shape, as_table, merge, resolve, validate
+from ele_core.errors import ConfigError, PluginError, UnknownComponent
+from ele_core.interfaces import Choice, ComponentConfig, Kind, Takes, Task
+from ele_core.plugins import Registry
+from ele_core.plugins import registry as installed
+
+__all__ = [
+    "CandidatesConfig",
+    "DataConfig",
+    "Option",
+    "RunConfig",
+    "components",
+    "describe_options",
+    "dump",
+    "load",
+    "override",
+    "parse_overrides",
+    "resolve",
+    "task_sections",
+    "with_output",
+]
+
+
+LARGEST = 4 << 20
+"""Bytes of the largest configuration file that is read."""
+
+
+def _device(name: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
+        raise ValueError("should be auto, cpu, cuda or cuda:N")
+    return name
+
+
+class DataConfig(ComponentConfig):
+    """A table of the user's own: where it is and which of its columns to read."""
+
+    file: str
+    """The file of input and output pairs."""
+    input: str | None = None
+    """The column of inputs; by default the first that is not the output."""
+    output: str | None = None
+    """The column of outputs; by default the last."""
+    extra: str | None = None
+    """A file of outputs alone, for pre-training the surrogate."""
+    validation: float = Field(default=0.05, ge=0)
+    """How much to validate on: a share if below 1, else a number of pairs."""
+    test: float = Field(default=0.1, ge=0)
+    """How much to hold out for the test: a share if below 1, else a number of pairs."""
+    on_error: Literal["raise", "skip"] = "raise"
+    """What to do with a row that cannot be read."""
+
+
+class CandidatesConfig(ComponentConfig):
+    """Which of the candidates a decoder sees."""
+
+    share: float = Field(default=1.0, gt=0, le=1)
+    """The share of the candidates to keep; smaller shares are contained in larger ones."""
+
+
+class RunConfig(ComponentConfig):
+    """The outline of a run. A section may be a bare name: `decoder = "pgd"` is `decoder = {name = "pgd"}`."""
+
+    seed: int = Field(default=0, ge=0)
+    """Everything random in a run follows from it."""
+    device: Annotated[str, AfterValidator(_device)] = "auto"
+    """Where to compute: auto, cpu, cuda or cuda:N."""
+    task: Annotated[Choice | None, Takes("task")] = None
+    """A named data set; sections that are not given come from it."""
+    data: DataConfig | None = None
+    """Data of one's own."""
+    output: Annotated[Choice, Takes("output"), Inferred()]
+    """The set of structures to predict; labels and sizes that are not given are inferred from the data."""
+    input: Annotated[Choice, Takes("input")] = Choice(name="text")
+    """How inputs are read."""
+    surrogate: Annotated[Choice, Takes("surrogate")] = Choice(name="contrastive")
+    """The loss on outputs, as an embedding."""
+    regressor: Annotated[Choice, Takes("regressor")] = Choice(name="neural")
+    """From inputs to the embedding."""
+    decoder: Annotated[Choice, Takes("decoder")] = Choice(name="candidates")
+    """From the embedding to structures."""
+    candidates: CandidatesConfig = CandidatesConfig()
+    """The candidates that a decoder chooses from or starts at."""
+
+
+def load(
+    source: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), registry: Registry | None = None
+) -> RunConfig:
+    """The resolved configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`."""
+    registry = registry or installed()
+    given = merge(_read(source, registry), parse_overrides(overrides))
+    defaults = _outline_defaults()
+    try:
+        defaults = merge(defaults, _task_defaults(given, registry))
+        task_found = True
+    except PluginError:  # the check below says why; sections that only the task could give are no further problems
+        task_found = False
+    return validate(RunConfig, merge(defaults, given), "", registry, partial=not task_found)
+
+
+def task_sections(task: type[Task], registry: Registry, *, own_data: bool) -> dict[str, Any]:
+    """A task's sections; for data of one's own without the labels and sizes of the task's outputs.
+
+    These are the options that the output space cannot do without, and that it infers where they are not given.
+    """
+    sections = _tables(task.defaults())
+    output = sections.get("output")
+    if own_data and isinstance(output, Mapping):
+        fields = registry.get("output", output["name"]).Config.model_fields
+        sections["output"] = {
+            key: value for key, value in output.items() if key not in fields or not fields[key].is_required()
+        }
+    return sections
+
+
+def dump(config: RunConfig) -> str:
+    """The configuration as TOML text, from which `load` makes an equal one.
+
+    A None among the options of a component is written as `none`: left out, it would come back as whatever a task or
+    another component has as its default there.
+    """
+    sections = config.model_dump(exclude_none=True)
+    choices = {name: _spell_none(as_table(value)) for name, value in config if isinstance(value, Choice)}
+    return tomli_w.dumps(sections | choices)
+
+
+def override(path: str, value: Any) -> str:
+    """The override that sets an option to a value, as `load` takes it."""
+    spelt = NONE if value is None else tomli_w.dumps({"value": value}).partition("=")[2]
+    return f"{path}={' '.join(spelt.split())}"
+
+
+def with_output(config: RunConfig, output: ComponentConfig) -> RunConfig:
+    """The same run with the options of its output space complete, once they were inferred from data."""
+    choice = Choice.model_validate({"name": config.output.name, **output.model_dump(mode="json")})
+    return config.model_copy(update={"output": choice})
+
+
+def components(config: RunConfig, registry: Registry | None = None) -> list[tuple[Kind, str]]:
+    """The kind and name of every component of a resolved configuration, those inside others included."""
+    return list(_components(config, "", registry or installed()))
+
+
+# -- where a configuration comes from -----------------------------------------------------------------------------
+
+
+def _read(source: str | Path | Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+    if isinstance(source, Mapping):
+        return _tables(source)
+    path = Path(source)
+    if isinstance(source, str) and not path.is_file():
+        try:
+            registry.provider("task", source)
+        except UnknownComponent as error:
+            if source in registry.names("output"):
+                return {"output": {"name": source}}
+            raise ConfigError(f"there is no file '{source}', and {error.what}", fix=error.fix) from None
+        return {"task": {"name": source}}
+    return _read_toml(path)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ConfigError(f"larger than {LARGEST:,} bytes, which no configuration is.", where=str(path))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}.", where=str(path)) from error
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, brackets without end
+        raise ConfigError(f"is not valid TOML: {error}.", where=str(path)) from error
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """All overrides as one table: a section's name and its options may come in any order."""
+    table: dict[str, Any] = {}
+    for keys, text in sorted(map(_split_override, overrides), key=lambda pair: len(pair[0])):
+        *sections, last = keys
+        inner = table
+        for key in sections:
+            section = as_table(inner.get(key))
+            inner[key] = dict(section) if isinstance(section, Mapping) else {}
+            inner = inner[key]
+        inner[last] = _parse_value(text)
+    return table
+
+
+def _split_override(override: str) -> tuple[list[str], str]:
+    path, equals, text = override.partition("=")
+    keys = [key.strip() for key in path.split(".")]
+    if not equals or not all(keys):
+        raise ConfigError(f"'{override}' is not an override;", fix="write it as section.option=value.")
+    return keys, text.strip()
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _task_defaults(given: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+    task = as_table(given.get("task"))
+    if not isinstance(task, Mapping) or not isinstance(task.get("name"), str) or task["name"] == NONE:
+        return {}
+    cls = cast("type[Task]", registry.get("task", task["name"]))
+    return task_sections(cls, registry, own_data=given.get("data") not in (None, NONE))
+
+
+def _outline_defaults() -> dict[str, Any]:
+    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
+    return _tables({name: value for name, value in defaults.items() if isinstance(value, Choice)})
+
+
+def _tables(sections: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: as_table(value) if isinstance(value, BaseModel) else value for name, value in sections.items()}
+
+
+def _components(config: BaseModel, path: str, registry: Registry) -> Iterator[tuple[Kind, str]]:
+    for name, field in type(config).model_fields.items():
+        value, shape = getattr(config, name), Shape.of(field)
+        here = f"{path}.{name}" if path else name
+        if shape.kind is not None and isinstance(value, Choice):
+            yield shape.kind, value.name
+            yield from _components(resolve(shape.kind, value, here, registry)[1], here, registry)
+        elif isinstance(value, BaseModel):
+            yield from _components(value, here, registry)
+
+
+def _spell_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _spell_none(each) for key, each in value.items()}
+    return NONE if value is None else value

@@ -1,0 +1,1 @@
+"""Pairs of inputs and outputs: read, checked, split, packed and drawn in batches."""

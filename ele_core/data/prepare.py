@@ -1,0 +1,128 @@
+"""From a configuration to data: a task's own, or the user's file with labels and sizes inferred."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from ele_core.config import RunConfig, with_output
+from ele_core.data.dataset import DataSet, split
+from ele_core.data.packing import accept
+from ele_core.data.rejected import Rejected, parsed, refuse
+from ele_core.errors import ConfigError, DataError
+from ele_core.files.tables import FIRST, LAST, read_columns
+from ele_core.interfaces import InputSpace, OutputSpace, Task
+from ele_core.numerics.tensors import Tensors
+from ele_core.plugins import registry
+from ele_core.runtime.context import Context
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """All that training needs: the resolved configuration, both spaces, the pairs and their packed inputs."""
+
+    config: RunConfig
+    space: OutputSpace[Any, Any]
+    inputs: InputSpace[Any]
+    data: DataSet
+    packed: Tensors
+
+
+def prepare(config: RunConfig, context: Context) -> Prepared:
+    """Load the data, settle the output space, fit the input space and pack every input."""
+    inputs: InputSpace[Any] = registry().create("input", config.input, path="input")
+    if config.data is not None:
+        space, data = load_file(config, inputs, context)
+    elif config.task is not None:
+        space, data = load_task(config, context)
+    else:
+        fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
+        raise ConfigError("there is nothing to train on.", where="config", fix=fix)
+    inputs.fit(data.inputs_at(data.train))
+    data, packed = pack_inputs(inputs, data, config.data.on_error if config.data else "skip")
+    return Prepared(with_output(config, space.config), space, inputs, data, packed)
+
+
+def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
+    """The task's own pairs, packed by the configured space."""
+    assert config.task is not None
+    task: Task = registry().create("task", config.task, path="task")
+    space: OutputSpace[Any, Any] = registry().create("output", config.output, path="output")
+    return space, task.load(space, context)
+
+
+def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
+    """Pairs from a CSV, JSONL or .smi file; every row that does not parse or fit is listed with its reason."""
+    options = config.data
+    assert options is not None
+    space_type: type[OutputSpace[Any, Any]] = registry().get("output", config.output.name)
+    (left, right), fingerprint = read_columns(options.file, [options.input or FIRST, options.output or LAST])
+    rejected: list[Rejected] = []
+    rows = list(range(len(left)))
+    shown = context.monitor.progress(rows, description="reading pairs")
+    pairs = [
+        (row, x, y)
+        for row in shown
+        if (x := parsed(inputs.parse, left, row, rejected)) is not None
+        and (y := parsed(space_type.parse, right, row, rejected)) is not None
+    ]
+    if not pairs:
+        refuse(rejected, options.file)
+        raise DataError("no pairs.", where=options.file)
+    space = inferred_space(space_type, [y for _, _, y in pairs], config.output.options)
+    parts, accepted, refused = accept([y for _, _, y in pairs], space.pack)
+    rejected += [Rejected(pairs[i][0], right[pairs[i][0]], reason) for i, reason in refused]
+    if options.on_error == "raise" or not accepted:
+        refuse(rejected, options.file)
+    extra = load_extra(options.extra, space, context) if options.extra else None
+    train, validation, test = split(len(accepted), options.validation, options.test, config.seed)
+    data = DataSet(
+        inputs=[pairs[i][1] for i in accepted],
+        outputs=space.Batch.cat(parts),
+        train=train,
+        validation=validation,
+        test=test,
+        source=options.file,
+        fingerprint=fingerprint,
+        extra=extra,
+        rejected=rejected,
+        rows=[pairs[i][0] for i in accepted],
+    )
+    return space, data
+
+
+def inferred_space(
+    space_type: type[OutputSpace[Any, Any]], objects: Sequence[Any], options: Mapping[str, Any]
+) -> OutputSpace[Any, Any]:
+    """The space that holds all `objects`; `options` given by hand win."""
+    try:
+        return space_type(space_type.infer(objects, options))
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        what = f"no output space can be inferred from these outputs: {problems}."
+        raise DataError(what, where="output", fix="Check the column of the outputs.") from None
+
+
+def load_extra(file: str, space: OutputSpace[Any, Any], context: Context) -> Any:
+    """Outputs alone, one a line or in the first column; those that do not parse or fit are counted and left out."""
+    (texts,), _ = read_columns(file, [FIRST])
+    rejected: list[Rejected] = []
+    shown = context.monitor.progress(range(len(texts)), description="reading extra outputs")
+    objects = [y for row in shown if (y := parsed(space.parse, texts, row, rejected)) is not None]
+    parts, accepted, _ = accept(objects, space.pack)
+    context.monitor.message(f"{file}: {len(accepted):,} extra outputs, {len(texts) - len(accepted):,} left out")
+    return space.Batch.cat(parts) if parts else None
+
+
+def pack_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:
+    """Every input packed; those that the input space refuses leave the data set, with their reasons."""
+    parts, accepted, refused = accept(data.inputs, inputs.pack)
+    rejected = [Rejected(data.source_row(row), inputs.format(data.inputs[row]), reason) for row, reason in refused]
+    if (rejected and on_error == "raise") or not accepted:
+        refuse(rejected, data.source)
+    packed = type(parts[0]).cat(parts)
+    return (data.keep(torch.tensor(accepted), rejected) if refused else data), packed

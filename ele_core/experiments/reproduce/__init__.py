@@ -1,0 +1,173 @@
+"""A study of a paper, run here: what is missing is run, what was interrupted goes on, what is there is left alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ele_core.errors import ConfigError, Interrupted
+from ele_core.experiments.reproduce.forecast import Forecast, in_words
+from ele_core.experiments.reproduce.paths import draw_paths
+from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
+from ele_core.experiments.reproduce.results import Record, read_record, read_records, up_to_date
+from ele_core.experiments.reproduce.tables import ComparisonTable
+from ele_core.experiments.reproduce.training import decoding, folder_of, trained
+from ele_core.experiments.study import Paths, ShareSweep, Table
+from ele_core.experiments.sweep import sweep
+from ele_core.files.atomic import write_text
+from ele_core.files.locks import locked
+from ele_core.runs.folder import unfinished
+from ele_core.runs.records import circumstances, measurement, stage_seconds, training_seconds
+from ele_core.runs.run import Run
+from ele_core.runtime.monitor import Monitor
+
+__all__ = ["Plan", "Reproduction", "find_study", "in_words", "make_plan"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduction:
+    """A plan with its folders: `folder/STUDY-SCALE` for records, tables and figures, `runs` for what was trained."""
+
+    plan: Plan
+    folder: Path
+    runs: Path
+    monitor: Monitor
+    again: bool = False
+    """Begin anew with what is there already."""
+
+    @property
+    def results(self) -> Path:
+        """Where this study at this scale writes."""
+        return self.folder / f"{self.plan.study.name}-{self.plan.scale}"
+
+    def record_of(self, job: Job) -> Record | None:
+        """The record of a job, if there is one with the same settings."""
+        file = self._file_of(job)
+        record = read_record(file) if file.exists() else None
+        return record if record is not None and record.get("settings") == job.settings else None
+
+    def missing(self) -> list[Job]:
+        """The jobs without a record."""
+        return [job for job in self.plan.jobs if self.record_of(job) is None]
+
+    def forecast(self) -> Forecast:
+        """What the jobs that are done, with whatever seed, say about those that are not."""
+        rows = {row.name: row for row in self.plan.study.rows}
+        return Forecast(self.plan.scale, rows, [record for record in self._known() if record["row"] in rows])
+
+    def _forget(self) -> None:
+        """Remove the records of the plan's jobs and the runs they were measured with."""
+        for job in self.plan.jobs:
+            self._file_of(job).unlink(missing_ok=True)
+            shutil.rmtree(folder_of(job, self.plan, self.runs), ignore_errors=True)
+
+    def run(self) -> list[Path]:
+        """Do what is missing, then write the table; returns the files to look at."""
+        if self.again:
+            self._forget()
+        for row, reason in self.plan.skipped.items():
+            self.monitor.message(f"skipped: {row} {reason}")
+        missing, count = self.missing(), len(self.plan.jobs)
+        if len(missing) < count:
+            self.monitor.message(f"{count - len(missing)} of {count} are in {self.results} already")
+        with ExitStack() as stack:
+            if missing:
+                stack.enter_context(locked(self.results / "lock", f"reproducing {self.plan.study.name}"))
+            for number, job in enumerate(missing, start=1):
+                left = in_words(self.forecast().seconds(missing[number - 1 :]))
+                self.monitor.message(f"{number} of {len(missing)}: {job.name}; about {left} left in all")
+                self._carry_out(job)
+        return self._write_tables() if isinstance(self.plan.study, Table) else sorted(self.results.rglob("*.svg"))
+
+    def _carry_out(self, job: Job) -> None:
+        """Train, measure, and write the record."""
+        folder, started = folder_of(job, self.plan, self.runs), time.monotonic()
+        before = (training_seconds(folder) or 0.0) if unfinished(folder) else 0.0
+        try:
+            run = trained(job, self.plan, self.runs, self.monitor)
+            content = self._measured(job, run)
+        except Interrupted as stopped:
+            fix = f"Run the same command again{', without --again' if self.again else ''}: it goes on from here."
+            where, number = str(self.results), stopped.exit_code - 128
+            raise Interrupted(stopped.what, signal=number, where=where, fix=fix) from stopped
+        record = {
+            "study": self.plan.study.name,
+            "row": job.row.name,
+            "scale": self.plan.scale,
+            **content,
+            "training_seconds": training_seconds(run.folder),
+            "stages": stage_seconds(run.folder),
+            "wall_seconds": round(before + time.monotonic() - started, 3),
+            "config": job.shown.model_dump(mode="json"),
+            "settings": job.settings,
+        }
+        write_text(self._file_of(job), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+    def _measured(self, job: Job, run: Run) -> dict[str, Any]:
+        """The outcome of a job: metrics, a sweep, or drawings."""
+        study, command, monitor = self.plan.study, self._command(job), self.monitor
+        started = time.monotonic()
+        if isinstance(study, ShareSweep):
+            lines, folder = study.lines, self.results / job.slug
+            done = sweep(
+                run, folder, lines=list(lines), changes=lines, limit=job.limit, command=command, monitor=monitor
+            )
+            outcome: dict[str, Any] = {"sweep": done.records}
+        elif isinstance(study, Paths):
+            outcome = {"paths": draw_paths(study, run, decoding(job), self.results / job.slug, monitor)}
+        else:
+            result = run.evaluate(limit=job.limit, overrides=decoding(job), monitor=monitor)
+            if isinstance(study, Table):
+                check_metrics(study, result.metrics)
+            seconds = round(time.monotonic() - started, 1)
+            return measurement(run, result, command=command, split="test", oracle=False, seconds=seconds)
+        return {**circumstances(run, command=command, seconds=round(time.monotonic() - started, 1)), **outcome}
+
+    def _write_tables(self) -> list[Path]:
+        """The table of all records that are there with the settings of now, whatever their seed."""
+        study, plan = self.plan.study, self.plan
+        assert isinstance(study, Table)
+        known, records = read_records(self.results), self._known()
+        if len(records) < len(known):
+            self.monitor.message(f"{len(known) - len(records)} records with other settings are not in the table")
+        made = ComparisonTable(study, plan.scale, records, plan.references, plan.skipped)
+        files = {self.results / f"{study.name}.md": made.markdown(), self.results / f"{study.name}.tex": made.latex()}
+        for file, text in files.items():
+            write_text(file, text)
+        return list(files)
+
+    def _known(self) -> list[Record]:
+        """The records that are there with the settings of now, whatever their seed."""
+        return up_to_date(read_records(self.results), self.plan.current)
+
+    def _file_of(self, job: Job) -> Path:
+        return self.results / f"{job.slug}.json"
+
+    def _command(self, job: Job) -> list[str]:
+        """What gets the record again, whatever else was asked for at the same time; files by their name."""
+        options = self.plan.study.files
+        config = job.shown.model_dump(mode="json")
+        files = [word for name in job.row.files for word in (f"--{name}", value_at(config, options[name]))]
+        what = ["reproduce", self.plan.study.name, "--scale", self.plan.scale, "--seeds", str(job.seed)]
+        return [*what, "--row", job.row.name, *files]
+
+
+def check_metrics(study: Table, measured: Mapping[str, float]) -> None:
+    """A metric that the table should show and that is not measured is a mistake in the study."""
+    for name in study.metrics:
+        if name not in measured:
+            what = f"there is no metric '{name}'.{closest(name, list(measured))}"
+            raise ConfigError(what, where=study.name, fix=f"Metrics: {', '.join(measured)}.")
+
+
+def value_at(tables: Any, path: str) -> str:
+    """The value at a dotted path."""
+    for key in path.split("."):
+        tables = tables[key]
+    return str(tables)

@@ -1,0 +1,65 @@
+"""The way of a decoder as a figure: what the structures of a few inputs look like at some of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ele_core.display.sheet import Cell, as_png, as_svg
+from ele_core.errors import ConfigError
+from ele_core.experiments.study import Paths
+from ele_core.files.atomic import write_bytes, write_text
+from ele_core.interfaces import Metric, Trace
+from ele_core.model.model import Model
+from ele_core.runs.run import Run, context_for
+from ele_core.runtime.distributed import Processes
+from ele_core.runtime.monitor import Monitor
+
+
+def draw_paths(
+    study: Paths, run: Run, overrides: Sequence[str], target: Path, monitor: Monitor
+) -> list[dict[str, Any]]:
+    """Decode a few test inputs, write `target`.svg and .png, and return what is drawn: one entry an input."""
+    model = run.model(overrides)
+    context = context_for(model.config, monitor, Processes())
+    data = run.data(context).data
+    rows = data.test[: study.examples]
+    inputs, truths = data.inputs_at(rows), data.outputs[rows]
+    trace = model.decode(model.queries(inputs), context=context).trace
+    if trace is None:
+        fix = "Set the option that records it, such as decoder.trace=10."
+        raise ConfigError(f"decoder '{model.config.decoder.name}' left no trace to draw.", where="decoder", fix=fix)
+    chosen = evenly(len(trace.steps), study.pictures)
+    followed = [follow(model, trace, number, chosen, truths) for number in range(len(inputs))]
+    cells = [cells for _, cells in followed]
+    write_text(target.with_suffix(".svg"), as_svg(cells))
+    write_bytes(target.with_suffix(".png"), as_png(cells))
+    return [{"input": model.inputs.format(x), **entry} for x, (entry, _) in zip(inputs, followed, strict=True)]
+
+
+def follow(
+    model: Model, trace: Trace, number: int, chosen: Sequence[int], truths: Any
+) -> tuple[dict[str, Any], list[Cell]]:
+    """One input: each chosen step with structure, energy and distance, as numbers and as pictures; then the truth."""
+    space = model.space
+    metric: Metric[Any] = space.metrics[0]
+    own = slice(number, number + 1)
+    truth = space.unpack(truths[own])[0]
+    steps, cells = [], []
+    for place in chosen:
+        batch, step = trace.structures[place][own], int(trace.steps[place])
+        structure = space.unpack(batch)[0]
+        energy, value = float(trace.energies[place][number]), float(metric.function(batch, truths[own])[0])
+        steps.append({"step": step, "structure": space.format(structure), "energy": energy, metric.name: value})
+        caption = [f"step {step}", f"energy {energy:.3f}, {metric.name} {value:g}"]
+        cells.append(Cell(space.render(structure, truth), caption))
+    cells.append(Cell(space.render(truth), ["truth", space.format(truth)]))
+    return {"truth": space.format(truth), "steps": steps}, cells
+
+
+def evenly(count: int, pictures: int) -> list[int]:
+    """At most so many places among `count`, evenly from the first to the last."""
+    if pictures >= count:
+        return list(range(count))
+    return [round(place * (count - 1) / (pictures - 1)) for place in range(pictures)] if pictures > 1 else [count - 1]

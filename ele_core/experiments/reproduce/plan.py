@@ -1,0 +1,243 @@
+"""What a study asks for, job by job: its configuration, where its run and its record go, and why it cannot be run."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ele_core import config as configuration
+from ele_core.config import RunConfig
+from ele_core.config.diff import settled
+from ele_core.errors import ConfigError, DataError, EleError, PluginError
+from ele_core.experiments.study import Paths, Row, ShareSweep, Study
+from ele_core.files.archive import digest
+from ele_core.interfaces import Task
+from ele_core.plugins import registry
+
+EMBEDDING = ("seed", "task.", "data.", "output.", "surrogate.")
+"""The options that a learned loss depends on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One row with one seed."""
+
+    row: Row
+    seed: int
+    limit: int | None
+    config: RunConfig
+    """What is run here."""
+    shown: RunConfig
+    """The same as a record shows it: files by their name, wherever they are."""
+    files: Mapping[str, str]
+    """The digests of the files it reads."""
+    details: Mapping[str, Any]
+    """What else the outcome depends on."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.row.name}, seed {self.seed}"
+
+    @property
+    def slug(self) -> str:
+        """For names of files."""
+        return f"{slug(self.row.name)}-seed{self.seed}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the outcome depends on: what is there with the same settings is not measured again."""
+        config = self.shown.model_dump(mode="json", exclude={"device"})
+        settings = {"config": config, "limit": self.limit, "files": dict(self.files), **self.details}
+        return json.loads(json.dumps(settings))  # type: ignore[no-any-return]  # as it is read back
+
+    @property
+    def training(self) -> str:
+        """A name for the run: the same for the same training."""
+        return hashed([settled(self.shown), self.files])
+
+    @property
+    def embedding(self) -> str:
+        """A name for the learned loss: the same for the same outputs and the same surrogate."""
+        options = {path: value for path, value in settled(self.shown).items() if path.startswith(EMBEDDING)}
+        return hashed([options, self.files])
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file that the user gave, and a digest of what is in it."""
+
+    path: Path
+    digest: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Every job of a study at one scale, and the rows that cannot be run here."""
+
+    task: str
+    study: Study
+    scale: str
+    jobs: Sequence[Job]
+    skipped: Mapping[str, str]
+    """Rows that cannot be run here, asked for or not → why, as a sentence."""
+    current: Mapping[str, Mapping[str, Any]]
+    """The settings of every row that can be run, asked for or not, whatever the seed."""
+
+    @property
+    def references(self) -> dict[str, Any]:
+        """The published results of the task, by name."""
+        task: type[Task] = registry().get("task", self.task)
+        return {reference.name: reference for reference in task.references}
+
+
+def find_study(name: str) -> tuple[str, Study]:
+    """The task and the study called `name`, or TASK/NAME where several tasks have one of that name."""
+    found = [(task, study) for task in registry().names("task") for study in _studies(task)]
+    fitting = [(task, study) for task, study in found if name in (study.name, f"{task}/{study.name}")]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = [f"{task}/{study.name}" if fitting else study.name for task, study in fitting or found]
+    what = (
+        f"several tasks have a study '{name}'." if fitting else f"no task has a study '{name}'.{closest(name, names)}"
+    )
+    raise ConfigError(what, where="STUDY", fix=f"Studies: {', '.join(names) or 'none'}.")
+
+
+def make_plan(
+    task: str,
+    study: Study,
+    scale: str | None = None,
+    seeds: Sequence[int] = (),
+    rows: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
+) -> Plan:
+    """Seed after seed, and row after row in each, so that one seed is complete as early as it can be."""
+    chosen = scale or next(iter(study.scales))
+    if chosen not in study.scales:
+        fix = f"Scales of {study.name}: {', '.join(study.scales)}."
+        raise ConfigError(f"there is no scale '{chosen}'.", where="--scale", fix=fix)
+    given, wanted = given_files(study, files or {}), chosen_rows(study, rows)
+    check_references(task, study)
+    reasons = {row.name: missing(row, given) for row in study.rows}
+    skipped = {name: reason for name, reason in reasons.items() if reason is not None}
+    unable = [name for name in skipped if name in wanted]
+    if unable and (rows or len(unable) == len(wanted)):
+        raise ConfigError(f"the row '{unable[0]}' {skipped[unable[0]]}", where="--row" if rows else study.name)
+    jobs = []
+    for seed in dict.fromkeys(seeds or study.scales[chosen].seeds):
+        for row in study.rows:
+            try:
+                jobs += [make_job(task, study, chosen, row, seed, given)] if row.name not in skipped else []
+            except EleError as error:
+                if row.name in wanted:
+                    raise ConfigError(str(error), where=f"row '{row.name}' of {study.name}") from error
+    current = {job.row.name: without_seed(job.settings) for job in jobs}
+    return Plan(task, study, chosen, [job for job in jobs if job.row.name in wanted], skipped, current)
+
+
+def check_references(task: str, study: Study) -> None:
+    """A row that stands beside a published result that there is not is a mistake in the study."""
+    known = [reference.name for reference in registry().get("task", task).references]
+    for row in study.rows:
+        if row.reference is not None and row.reference not in known:
+            what = f"there is no reference '{row.reference}'.{closest(row.reference, known)}"
+            fix = f"References of {task}: {', '.join(known) or 'none'}."
+            raise ConfigError(what, where=f"row '{row.name}' of {study.name}", fix=fix)
+
+
+def make_job(task: str, study: Study, scale: str, row: Row, seed: int, files: Mapping[str, File]) -> Job:
+    """One row with one seed; an option or a component that there is not raises."""
+    own = [*study.scales[scale].overrides, *row.overrides, *row.scales.get(scale, ()), f"seed={seed}"]
+    real = [f"{study.files[name]}={json.dumps(str(files[name].path))}" for name in row.files]
+    shown = [f"{study.files[name]}={json.dumps(files[name].path.name)}" for name in row.files]
+    return Job(
+        row,
+        seed,
+        row.limits.get(scale, study.scales[scale].limit),
+        configuration.load(task, [*own, *real]),
+        configuration.load(task, [*own, *shown]),
+        {name: files[name].digest for name in row.files},
+        details_of(study),
+    )
+
+
+def details_of(study: Study) -> dict[str, Any]:
+    """What a figure depends on besides its model."""
+    if isinstance(study, ShareSweep):
+        return {"lines": {line: list(options) for line, options in study.lines.items()}}
+    return {"examples": study.examples, "pictures": study.pictures} if isinstance(study, Paths) else {}
+
+
+def missing(row: Row, files: Mapping[str, File]) -> str | None:
+    """What a row needs and does not have, as a sentence."""
+    for name in row.files:
+        if name not in files:
+            return f"needs --{name} PATH."
+    for module, extra in row.packages.items():
+        if find_spec(module) is None:
+            return f"needs the package {module}: pip install 'explicit-loss-embedding[{extra}]'"
+    return None
+
+
+def chosen_rows(study: Study, names: Sequence[str]) -> set[str]:
+    """The rows that are asked for, by name whatever the case; all, if none are."""
+    known = {slug(row.name): row for row in study.rows}
+    for name in names:
+        if slug(name) not in known:
+            rows = ", ".join(f"'{row.name}'" for row in study.rows)
+            hint = closest(name, [row.name for row in study.rows])
+            raise ConfigError(f"there is no row '{name}'.{hint}", where="--row", fix=f"Rows: {rows}.")
+    wanted = {slug(name) for name in names} or set(known)
+    return {row.name for short, row in known.items() if short in wanted}
+
+
+def given_files(study: Study, files: Mapping[str, str]) -> dict[str, File]:
+    """The files that were given, which must be there."""
+    for name, path in files.items():
+        if name not in study.files:
+            raise ConfigError(f"{study.name} takes no such file.", where=f"--{name}", fix="Leave it out.")
+        if not Path(path).exists():
+            raise DataError("there is no such file.", where=path, fix=f"Give --{name} a path that exists.")
+    return {name: File(Path(path).absolute(), digest_of(Path(path))) for name, path in files.items()}
+
+
+def without_seed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that records of several seeds share."""
+    return {**settings, "config": {name: value for name, value in settings["config"].items() if name != "seed"}}
+
+
+def digest_of(path: Path) -> str:
+    """A digest of a file, or of all files in a folder."""
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    return hashed([[file.name, digest(file)] for file in files])
+
+
+def hashed(value: Any) -> str:
+    """A short hash of what JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def slug(name: str) -> str:
+    """A name in the letters of file names: "ELE + ONNPT" is ele-onnpt."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def closest(name: str, names: Sequence[str]) -> str:
+    """A guess at what was meant."""
+    close = get_close_matches(name, names, 1)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def _studies(task: str) -> Sequence[Study]:
+    try:
+        return registry().get("task", task).studies  # type: ignore[no-any-return]  # a class of the registry
+    except PluginError:  # a task that cannot be imported has no studies to show
+        return ()

@@ -1,0 +1,131 @@
+"""A study as a table beside the published figures: Markdown to read, LaTeX to publish."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from ele_core.experiments.reproduce.results import Record, Summary, summaries
+from ele_core.experiments.study import Row, Table
+from ele_core.interfaces import Reference
+
+NOTHING = "–"
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "×": r"$\times$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+"""Characters that mean something else in LaTeX."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparisonTable:
+    """What was measured at one scale, and what was published."""
+
+    study: Table
+    scale: str
+    records: Sequence[Record]
+    references: Mapping[str, Reference]
+    skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Rows that were not measured, and why."""
+
+    def markdown(self) -> str:
+        """A page: the title, the table, what it was measured on, and what was not measured and why."""
+        return "\n\n".join([f"# {self.study.title}", self.markdown_table(), *self.notes()]) + "\n"
+
+    def markdown_table(self) -> str:
+        """The table alone."""
+        header, *rows = self.cells()
+        return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *rows])
+
+    def latex(self) -> str:
+        """A table environment."""
+        header, *rows = self.cells()
+        lines = [" & ".join(map(escape, row)) + r" \\" for row in [header, *rows]]
+        caption = " ".join([self.study.title + ".", *self.notes()])
+        return "\n".join(
+            [
+                r"% needs \usepackage{booktabs}",
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+                r"\toprule",
+                lines[0],
+                r"\midrule",
+                *lines[1:],
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{escape(' '.join(caption.split()))}}}",
+                rf"\label{{tab:{self.study.name}}}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def cells(self) -> list[list[str]]:
+        """The heading, and a line for each row of the study: each metric as published and as measured here."""
+        published = {name for reference in self.references.values() for name in reference.values}
+        header = ["method"]
+        for name in self.study.metrics:
+            words = name.replace("_", " ")
+            header += [f"{words}, published", f"{words}, measured"] if name in published else [f"{words}, measured"]
+        return [[*header, "seeds", "test pairs"], *(self._line(row, published) for row in self.study.rows)]
+
+    def _line(self, row: Row, published: set[str]) -> list[str]:
+        records = [record for record in self.records if record["row"] == row.name]
+        ours, reference = summaries(records, self.study.metrics), self.references.get(row.reference or "")
+        found = [row.name]
+        for name in self.study.metrics:
+            if name in published:
+                found.append(as_published(reference, name))
+            found.append(as_text(ours.get(name)))
+        seeds = sorted({int(record["seed"]) for record in records})
+        pairs = sorted({int(record["metrics"]["examples"]) for record in records})
+        return [*found, *(", ".join(f"{n:,}" for n in numbers) or NOTHING for numbers in (seeds, pairs))]
+
+    def notes(self) -> list[str]:
+        """What a reader must know to compare."""
+        shown = {row.reference for row in self.study.rows}
+        sources = dict.fromkeys(reference.source for name, reference in self.references.items() if name in shown)
+        found = [f"Scale {self.scale}: {self.study.scales[self.scale].summary}"]
+        if self.records:
+            train = sorted({record["sizes"]["train"] for record in self.records})
+            dates = sorted({record["date"] for record in self.records})
+            spread = "Mean ± standard deviation of a sample over the seeds; where there is one seed, its value."
+            when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+            found.append(f"{spread} Training pairs: {', '.join(f'{n:,}' for n in train)}. Measured {when}.")
+        found += self._fewer()
+        found += [f"Published: {source}." for source in sources]
+        measured = {record["row"] for record in self.records}
+        absent = [row.name for row in self.study.rows if row.name not in measured]
+        told = " ".join(f"{name} {self.skipped.get(name, 'has not been run.')}" for name in absent)
+        return [*found, *([f"Not measured: {told}"] if told else [])]
+
+    def _fewer(self) -> list[str]:
+        """Which rows were measured on a part of the test pairs."""
+        counts = {(r["row"], int(r["metrics"]["examples"]), r["sizes"]["test"]) for r in self.records}
+        return [f"{row}: the first {n:,} of {all_:,} test pairs only." for row, n, all_ in sorted(counts) if n < all_]
+
+
+def as_published(reference: Reference | None, metric: str) -> str:
+    """A published figure, with its standard deviation where there is one."""
+    if reference is None or metric not in reference.values:
+        return NOTHING
+    return as_text(Summary(reference.values[metric], reference.deviations.get(metric)))
+
+
+def as_text(summary: Summary | None) -> str:
+    """Mean ± standard deviation."""
+    if summary is None:
+        return NOTHING
+    return f"{summary.mean:.3f}" + ("" if summary.deviation is None else f" ± {summary.deviation:.3f}")
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX shows it; two hyphens stay two."""
+    parts = ("".join(SPECIAL.get(character, character) for character in part) for part in text.split("--"))
+    return "-{}-".join(parts)

@@ -1,0 +1,243 @@
+"""How much the candidates matter: every decoder on smaller and smaller shares of them, as records and as a figure."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ele_core import config as configuration
+from ele_core.config import RunConfig
+from ele_core.display.notebook import table
+from ele_core.errors import ConfigError, DataError
+from ele_core.experiments.sweep.figure import draw
+from ele_core.experiments.sweep.lines import LINES, Line, Record, percent
+from ele_core.files.atomic import write_text
+from ele_core.files.locks import locked
+from ele_core.interfaces import Decoder, Metric
+from ele_core.model.evaluate import evaluate
+from ele_core.model.model import Model
+from ele_core.plugins import registry
+from ele_core.runs.records import measurement
+from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
+from ele_core.runtime.monitor import Monitor
+
+SHARES = (0.01, 0.1, 0.5, 1.0)
+"""The shares of the candidates that the paper's figure shows."""
+
+
+def sweep(
+    run: Run,
+    folder: Path,
+    *,
+    lines: Sequence[str] = (),
+    shares: Sequence[float] = SHARES,
+    split: str = "test",
+    limit: int | None = None,
+    changes: Mapping[str, Sequence[str]] | None = None,
+    command: Sequence[str] = (),
+    monitor: Monitor,
+) -> Sweep:
+    """Measure each line on each share, and write `sweep.json`, `sweep.svg` and `sweep.png` into `folder`.
+
+    Without `lines`, all that the run's surrogate can decode. `changes` are further overrides, by line. `sweep.json`
+    grows with every measurement, and what stands there with the same settings is not measured again. The figure and
+    what is returned hold all that was measured with this model on these pairs, now or before.
+    """
+    check_names(lines)
+    check_shares(shares)
+    model = run.model()
+    bench = Bench(run, model, split, limit, monitor, changes or {})
+    points = [
+        bench.point(line, share) for line in dict.fromkeys(lines or possible(model)) for share in dict.fromkeys(shares)
+    ]
+    file = folder / "sweep.json"
+    missing = [point for point in points if point.settings not in map(settings_of, read_records(file))]
+    if len(missing) < len(points):
+        monitor.message(f"{len(points) - len(missing)} of {len(points)} measurements are in {file} already")
+    with locked(folder / "lock", "sweeping"):
+        for number, point in enumerate(missing, start=1):
+            monitor.message(f"{number} of {len(missing)}: {point.line}, {percent(point.share)} of the candidates")
+            record = bench.measure(point, command)
+            others = [known for known in read_records(file) if not point.replaces(known)]
+            write_text(file, json.dumps([*others, record], indent=2, ensure_ascii=False) + "\n")
+    result = Sweep.of(filter(bench.measured, read_records(file)), model)
+    draw(result.records, result.panels, folder)
+    return result
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """The measurements of one model on the same pairs, line after line, each by growing share."""
+
+    records: list[Record]
+    columns: list[str]
+    """The metrics of the space."""
+    panels: list[Metric[Any]]
+    """The metrics that the figure shows."""
+
+    @classmethod
+    def of(cls, records: Iterable[Record], model: Model) -> Sweep:
+        """Records in the order of the figure: the primary metric of the model's space, and `exact`."""
+        order = list(LINES)
+        metrics = {metric.name: metric for metric in (*model.space.metrics, model.space.exact_match)}
+        panels = dict.fromkeys((next(iter(metrics)), model.space.exact_match.name))
+        ordered = sorted(records, key=lambda record: (order.index(record["line"]), record["share"]))
+        return cls(ordered, list(metrics), [metrics[name] for name in panels])
+
+    def __str__(self) -> str:
+        """A table with a row for each measurement."""
+        heading, rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
+        return "\n".join(
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in [heading, *rows]
+        )
+
+    def _repr_html_(self) -> str:
+        return table(*self._cells())
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """The heading, and a row for each measurement."""
+        rows = [
+            [record["line"], percent(record["share"])]
+            + [f"{record['metrics'][name]:.4f}" for name in self.columns]
+            + [f"{record['seconds']:.1f}"]
+            for record in self.records
+        ]
+        return ["decoder", "candidates", *self.columns, "seconds"], rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A point of the figure to be: a line on a share of the candidates, and all that settles the outcome."""
+
+    line: str
+    share: float
+    overrides: list[str]
+    """What differs from the run's own configuration."""
+    config: RunConfig
+    place: dict[str, Any]
+    """What the pairs and the model are."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the outcome depends on."""
+        return {**self._position, "decoder": self.config.decoder.model_dump(mode="json")}
+
+    def replaces(self, record: Record) -> bool:
+        """Whether `record` would be the same point of the figure, perhaps measured with other options."""
+        return all(record.get(name) == value for name, value in self._position.items())
+
+    @property
+    def _position(self) -> dict[str, Any]:
+        return {"line": self.line, "share": self.share, **self.place}
+
+
+def settings_of(record: Record) -> dict[str, Any]:
+    """The settings of a point that was measured."""
+    return {name: record.get(name) for name in ("line", "share", "split", "pairs", "model", "decoder")}
+
+
+class Bench:
+    """A run set up for measuring: model and data are loaded once, the data only when they are needed."""
+
+    def __init__(
+        self,
+        run: Run,
+        model: Model,
+        split: str,
+        limit: int | None,
+        monitor: Monitor,
+        changes: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.run = run
+        self.changes = changes
+        self.model = model
+        self.split = split
+        self.context = Context(run.config.seed, pick_device(model.config.device), monitor)
+        weights = (run.folder / "model" / "model.safetensors").read_bytes()
+        pairs = min(len(run.provenance[split]), limit or sys.maxsize)
+        self.place = {"split": split, "pairs": pairs, "model": hashlib.sha256(weights).hexdigest()}
+        self.pairs: tuple[list[Any], Any] | None = None
+
+    def point(self, line: str, share: float) -> Point:
+        """A line on a share, with the configuration it is decoded by."""
+        differing = [*overrides(line, share), *self.changes.get(line, ())]
+        config = configuration.load(self.run.folder / "config.toml", differing)
+        return Point(line, share, differing, config, self.place)
+
+    def measure(self, point: Point, command: Sequence[str]) -> Record:
+        """Decode and measure one point; the seconds are those of decoding and measuring, not of loading."""
+        inputs, outputs = self.pairs = self.pairs or self._load()
+        started = time.monotonic()
+        model = dataclasses.replace(self.model, config=point.config)
+        with self.run.resumable(model, point.settings, self.context) as context:
+            result = evaluate(model, inputs, outputs, context=context)
+        seconds = round(time.monotonic() - started, 1)
+        about = measurement(self.run, result, command=command, split=self.split, oracle=False, seconds=seconds)
+        return {"line": point.line, "share": point.share, "overrides": point.overrides, **about, **self.place}
+
+    def measured(self, record: Record) -> bool:
+        """Whether a record is of this model on these pairs, and of a line that there is."""
+        return record.get("line") in LINES and all(record.get(name) == value for name, value in self.place.items())
+
+    def _load(self) -> tuple[list[Any], Any]:
+        data = self.run.data(self.context).data
+        rows = getattr(data, self.split)[: self.place["pairs"]]
+        return data.inputs_at(rows), data.outputs[rows]
+
+
+def overrides(line: str, share: float) -> list[str]:
+    """What differs from a run's own configuration."""
+    return [*LINES[line].overrides, f"candidates.share={share}"]
+
+
+def possible(model: Model) -> list[str]:
+    """The lines that do not need a gradient which the model's surrogate does not have."""
+    if model.surrogate.differentiable:
+        return list(LINES)
+    return [name for name, line in LINES.items() if not needs_gradient(line)]
+
+
+def needs_gradient(line: Line) -> bool:
+    """Whether a line decodes by the gradient of the loss."""
+    decoder: type[Decoder] = registry().get("decoder", line.overrides[0].removeprefix("decoder="))
+    return decoder().needs_gradient
+
+
+def check_names(lines: Sequence[str]) -> None:
+    """Refuse a line that there is not, with the nearest and all there are."""
+    for name in lines:
+        if name not in LINES:
+            close = get_close_matches(name, LINES, 1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise ConfigError(f"there is no line '{name}'.{hint}", where="--decoder", fix=f"Lines: {', '.join(LINES)}.")
+
+
+def check_shares(shares: Sequence[float]) -> None:
+    """Refuse what is no share."""
+    for share in shares:
+        if not 0 < share <= 1:
+            fix = "give a number above 0 and up to 1, such as 0.1 for 10 %."
+            raise ConfigError(f"{share:g} is not a share of the candidates:", where="--share", fix=fix)
+
+
+def read_records(file: Path) -> list[Record]:
+    """The measurements written so far."""
+    if not file.exists():
+        return []
+    try:
+        records = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise DataError(f"damaged: {error}.", where=str(file), fix="Remove it to measure anew.") from None
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise DataError("not the results of a sweep.", where=str(file), fix="Choose another folder with -o.")
+    return records

@@ -1,0 +1,164 @@
+"""A search for good options: many trials, judged on validation pairs, kept in a file from which it goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ele_core import config as configuration
+from ele_core.config import RunConfig
+from ele_core.config.diff import flatten
+from ele_core.data.prepare import prepare
+from ele_core.errors import ConfigError, EleError, Interrupted, TrainingError
+from ele_core.experiments.ranges import Range, read_ranges
+from ele_core.experiments.tune.storage import Direction, next_trial, open_search, require_optuna
+from ele_core.experiments.tune.trials import TrialMonitor, as_words, measured
+from ele_core.interfaces import Metric
+from ele_core.plugins import registry
+from ele_core.runtime.context import Context
+from ele_core.runtime.monitor import Monitor
+from ele_core.runtime.signals import Stop
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.trial import FrozenTrial
+
+__all__ = ["Search"]
+
+EXAMPLE = 'Write lines such as "regressor.training.learning_rate" = {low = 1e-4, high = 1e-2, log = true}.'
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """What is searched: a configuration, ranges of some of its options, and the file that keeps the trials."""
+
+    source: str
+    overrides: Sequence[str]
+    ranges: Mapping[str, Range]
+    storage: Path
+    limit: int | None = None
+    """Judge on the first so many validation pairs; none: on all."""
+    prune: bool = False
+    """End trials early that look bad."""
+    keep: Path | None = None
+    """Where the runs of the trials stay; none: they are removed."""
+
+    @classmethod
+    def of(cls, source: str, overrides: Sequence[str], space: Path | None, storage: Path, **options: Any) -> Search:
+        """A search over the ranges of a TOML file, or over those of the task that its configuration has options for."""
+        require_optuna()
+        config = configuration.load(source, overrides)
+        paths = flatten(config.model_dump(mode="json"))
+        if space is None:
+            ranges = {path: own for path, own in declared(config).items() if path in paths}
+            if not ranges:
+                fix = "Give a file of ranges with --space FILE.toml."
+                raise ConfigError("there is nothing to tune: no task declares ranges for it.", where=source, fix=fix)
+            return cls(source, overrides, ranges, storage, **options)
+        ranges = read_space(space)
+        search = cls(source, overrides, ranges, storage, **options)
+        for path, own in ranges.items():
+            configuration.load(source, [*overrides, configuration.override(path, own.first)])
+        return search
+
+    def config(self, options: Mapping[str, Any]) -> RunConfig:
+        """The configuration of a trial."""
+        drawn = [configuration.override(path, value) for path, value in options.items()]
+        return configuration.load(self.source, [*self.overrides, *drawn])
+
+    def metric(self, monitor: Monitor) -> Metric[Any]:
+        """The primary metric, by which trials are judged; the data are read for it, so that bad data end it here."""
+        config = configuration.load(self.source, self.overrides)
+        metric: Metric[Any] = prepare(config, Context(config.seed, monitor=monitor)).space.metrics[0]
+        return metric
+
+    def open(self, metric: Metric[Any]) -> optuna.Study:
+        """The trials so far."""
+        config = configuration.load(self.source, self.overrides)
+        about = {
+            "config": config.model_dump(mode="json"),
+            "ranges": {path: own.as_table() for path, own in self.ranges.items()},
+            "metric": metric.name,
+            "limit": self.limit,
+        }
+        direction: Direction = "minimize" if metric.direction == "min" else "maximize"
+        return open_search(self.storage, about, direction, prune=self.prune)
+
+    def run(self, trials: int, monitor: Monitor) -> None:
+        """Try until there are so many trials in the storage, those of other processes included."""
+        metric = self.metric(monitor)
+        study = self.open(metric)
+        seed = configuration.load(self.source, self.overrides).seed
+        with Stop().listening() as stop:
+            while (trial := next_trial(study, self.storage, self.ranges, trials, seed)) is not None:
+                monitor.message(f"trial {trial.number}, {trials} in all: {as_words(trial.params)}")
+                shown = TrialMonitor(trial, monitor, stop, 1 if metric.direction == "min" else -1)
+                monitor.message(f"trial {trial.number}: {self._attempt(study, trial, metric, shown)}")
+                if stop.signal:
+                    raise self._stopped(stop.signal)
+
+    def _stopped(self, number: int) -> Interrupted:
+        what, fix = "stopped; the trials so far are kept.", "Run the same command again: it goes on from here."
+        return Interrupted(what, signal=number, where=str(self.storage), fix=fix)
+
+    def _attempt(self, study: optuna.Study, trial: optuna.Trial, metric: Metric[Any], shown: Monitor) -> str:
+        """Run one trial and tell the storage; what came of it in a few words. A failure is written down, not raised."""
+        import optuna
+        from optuna.trial import TrialState
+
+        folder = None if self.keep is None else self.keep / f"trial-{trial.number}"
+        try:
+            value = measured(self.config(trial.params), metric.name, self.limit, folder, self.storage, shown)
+        except optuna.TrialPruned:
+            study.tell(trial, state=TrialState.PRUNED)
+            return "ended early, worse than the median"
+        except (Interrupted, KeyboardInterrupt) as stopped:
+            study.tell(trial, state=TrialState.FAIL)
+            raise self._stopped(
+                stopped.exit_code - 128 if isinstance(stopped, Interrupted) else signal.SIGINT
+            ) from None
+        except Exception as error:  # whatever a combination of options leads to is a result of the search
+            reason = str(error) if isinstance(error, EleError) else f"{type(error).__name__}: {error}"
+            trial.set_user_attr("reason", " ".join(reason.split()))
+            study.tell(trial, state=TrialState.FAIL)
+            return f"failed: {reason}"
+        study.tell(trial, value)
+        return f"{metric.name} {value:.4f}; best so far {study.best_value:.4f}"
+
+    def best(self, study: optuna.Study, monitor: Monitor) -> FrozenTrial:
+        """The best trial; an error with the last reason where none succeeded."""
+        done = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
+        if not done:
+            reasons = [trial.user_attrs["reason"] for trial in study.get_trials() if "reason" in trial.user_attrs]
+            what = f"no trial has succeeded. The last one: {reasons[-1]}" if reasons else "no trial has finished."
+            raise TrainingError(what, where=str(self.storage), fix="Change the ranges, or try more.")
+        if len(done) > 1 and len({trial.value for trial in done}) == 1:
+            warning = f"all {len(done)} trials came to {done[0].value:.4g}: they do not tell which options are better"
+            monitor.message(f"{warning}. Train longer, or on more pairs.")
+        return study.best_trial
+
+
+def declared(config: RunConfig) -> Mapping[str, Range]:
+    """The ranges of a configuration's task."""
+    if config.task is None:
+        return {}
+    ranges: Mapping[str, Range] = registry().get("task", config.task.name).ranges
+    return ranges
+
+
+def read_space(file: Path) -> dict[str, Range]:
+    """The ranges of a TOML file."""
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}.", where=str(file)) from None
+    except ValueError as error:
+        raise ConfigError(f"is not valid TOML: {error}.", where=str(file)) from None
+    ranges = read_ranges(tables)
+    if not ranges:
+        raise ConfigError("holds no range.", where=str(file), fix=EXAMPLE)
+    return ranges

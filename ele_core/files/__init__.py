@@ -1,0 +1,1 @@
+"""Files: atomic writes, locks, sealed archives, tables of rows and columns."""

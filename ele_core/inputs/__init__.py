@@ -1,1 +1,0 @@
-"""Inputs that are texts or vectors, and the backbones that read them."""

@@ -1,0 +1,98 @@
+"""How good predictions are: each metric of the space, overall and on structures absent from the candidates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.display.notebook import table
+from ele_core.errors import DataError
+from ele_core.interfaces import Choice, Decoding
+from ele_core.model.model import BLOCK, Model
+from ele_core.numerics.keys import member
+from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.blockwise import in_blocks
+from ele_core.runtime.context import Context
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Mean metrics, their values for each example, and what was decoded."""
+
+    metrics: dict[str, float]
+    values: dict[str, Tensor]
+    decoding: Decoding
+    truths: Any
+    decoder: Choice
+
+    def __str__(self) -> str:
+        return "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{value:.4g}") for name, value in self.metrics.items()]
+        return table(("metric", "value"), rows, f"decoder {self.decoder.name}")
+
+
+def evaluate(
+    model: Model,
+    inputs: Sequence[Any] | Tensors,
+    outputs: Any,
+    *,
+    decoder: Choice | None = None,
+    oracle: bool = False,
+    context: Context,
+) -> Evaluation:
+    """Decode and measure. With `oracle` the query is ψ(y) itself: what is lost then is lost by decoding alone."""
+    if len(outputs) == 0:
+        raise DataError("there is nothing to evaluate.", where="evaluation", fix="Choose a split that is not empty.")
+    truth = model.surrogate.embed(outputs)
+    packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
+    queries = model.regressor.predict(packed)
+    if len(queries) != len(truth):
+        raise DataError(f"{len(queries)} inputs but {len(truth)} outputs.", where="evaluation")
+    error = None if oracle else model.surrogate.energy(queries, outputs)
+    decoding = model.decode(truth if oracle else queries, decoder, context=context)
+    values = measure(model, decoding.best, outputs, context)
+    metrics = {name: value.float().mean().item() for name, value in values.items()}
+    if model.candidates is not None:
+        unseen = ~member(model.space.keys(outputs), of=model.space.keys(model.candidates.batch))
+        if unseen.any():
+            metrics["exact_unseen"] = values["exact"][unseen].mean().item()
+        metrics["unseen"] = unseen.float().mean().item()
+    if error is not None:
+        metrics["regression_error"] = error.mean().item()
+    metrics["examples"] = float(len(outputs))
+    return Evaluation(metrics, values, decoding, outputs, decoder or model.config.decoder)
+
+
+def measure(model: Model, predicted: Any, true: Any, context: Context) -> dict[str, Tensor]:
+    """Each metric of the space, one value an example; `exact` is always among them."""
+    metrics = {metric.name: metric for metric in model.space.metrics}
+    metrics.setdefault("exact", model.space.exact_match)
+
+    def block(first: int, end: int, _: Context) -> dict[str, Tensor]:
+        some = slice(first, end)
+        return {name: metric.function(predicted[some], true[some]) for name, metric in metrics.items()}
+
+    parts = in_blocks(block, len(true), BLOCK, context, "metrics")
+    return {name: torch.cat([part[name] for part in parts]) for name in metrics}
+
+
+def prediction_rows(model: Model, inputs: Sequence[Any], result: Evaluation) -> list[dict[str, Any]]:
+    """One mapping an example: input, prediction, truth, energy and each metric."""
+    format_ = model.space.format
+    predicted = map(format_, model.space.unpack(result.decoding.best))
+    true = map(format_, model.space.unpack(result.truths))
+    energies = result.decoding.energies[:, 0].tolist()
+    rows = [
+        {"input": model.inputs.format(x), "prediction": p, "truth": t, "energy": f"{e:.6g}"}
+        for x, p, t, e in zip(inputs, predicted, true, energies, strict=True)
+    ]
+    for name, values in result.values.items():
+        for row, value in zip(rows, values.tolist(), strict=True):
+            row[name] = f"{value:g}"
+    return rows

@@ -1,0 +1,210 @@
+"""A model as a folder: enough to predict on another machine, no pickle, never half written."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core import __version__
+from ele_core import config as configuration
+from ele_core.config import RunConfig
+from ele_core.errors import EleError, ModelError
+from ele_core.files.archive import brief, check_shapes, read_json, read_tensors, save_tensors, seal, sealed, verify
+from ele_core.files.atomic import replace_folder, write_text
+from ele_core.interfaces import Candidates, InputSpace, OutputSpace, Surrogate
+from ele_core.model.model import Model
+from ele_core.plugins import registry
+from ele_core.runtime.work import Snapshot, prefixed
+
+CARD = "README.md"
+"""The one file of a model that may be edited."""
+FORMAT = 2
+"""The layout of a model folder; a reader refuses any other."""
+LARGEST_CONFIG = 4 << 20
+"""Bytes of the largest config.json: room for an output space of a hundred thousand words."""
+LABELS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+"""The types of number that packed structures are made of."""
+
+
+def save_model(model: Model, folder: Path) -> None:
+    """Write `config.json`, `model.safetensors`, `candidates.safetensors`, the input's own files, a manifest, a card."""
+    header = json.dumps(describe(model.config), indent=2, ensure_ascii=False) + "\n"
+    check_replaceable(folder)
+    with replace_folder(folder) as target:
+        write_text(target / "config.json", header)
+        save_tensors(target / "model.safetensors", weights_of(model))
+        if model.candidates is not None:
+            stored = prefixed("batch", model.candidates.batch.as_dict())
+            save_tensors(target / "candidates.safetensors", {**stored, "embeddings": model.candidates.embeddings})
+        model.inputs.save(target)
+        write_text(target / CARD, model_card(model))
+        seal(target, unsealed=[CARD])
+
+
+def load_model(folder: Path, device: torch.device) -> Model:
+    """Read what `save_model` wrote. Only installed plugins are imported: no file in the folder can name other code."""
+    try:
+        config = read_config(folder)
+        verify(folder)
+        return build(config, folder, device)
+    except EleError:
+        raise
+    except Exception as error:  # a plugin need not foresee every file that a stranger can make, nor what it asks for
+        what = f"cannot be loaded: {type(error).__name__}: {brief(error)}."
+        raise ModelError(what, where=str(folder)) from error
+
+
+def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
+    """The components with what they learned; sizes are compared before anything is allocated."""
+    space: OutputSpace[Any, Any] = registry().create("output", config.output, path="output")
+    inputs: InputSpace[Any] = registry().create("input", config.input, path="input")
+    inputs.load(folder)
+    file = folder / "model.safetensors"
+    check_shapes(file, expected_shapes(config, space, inputs))
+    model = Model.build(config, space, inputs, seed=0)
+    weights = Snapshot(read_tensors(file))
+    try:
+        model.surrogate.restore(weights.part("surrogate"))
+        model.regressor.restore(weights.part("regressor"))
+    except (RuntimeError, KeyError) as error:
+        reason = brief(str(error).splitlines()[-1].strip().rstrip("."))  # torch lists them, one a line
+        raise ModelError(f"the weights do not fit the configuration: {reason}.", where=str(file)) from None
+    model.to(device)
+    if sealed(folder, "candidates.safetensors"):
+        model.candidates = read_candidates(folder / "candidates.safetensors", model, device)
+    return model
+
+
+def weights_of(model: Model) -> dict[str, Tensor]:
+    """All that was learned, by name."""
+    return prefixed("surrogate", model.surrogate.state()) | prefixed("regressor", model.regressor.state())
+
+
+def expected_shapes(config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any]) -> dict[str, torch.Size]:
+    """The shape of every weight, without the memory for it; none of a component that must compute to be built."""
+    try:
+        with torch.device("meta"):
+            return {name: value.shape for name, value in weights_of(Model.build(config, space, inputs, 0)).items()}
+    except EleError:
+        raise
+    except NotImplementedError:  # a meta tensor has no values to compute with
+        return {}
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:  # sizes whose product is no number of bytes
+        raise ModelError(f"no such network can be built: {brief(error)}.", where="config.json") from None
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to put a model in the place of anything but a model: a mistaken path would lose the user's files."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    try:
+        read_header(folder)
+    except ModelError:
+        what = "there is something there already, and it is not a model."
+        raise ModelError(what, where=str(folder), fix="Choose another folder, or remove it.") from None
+
+
+def describe(config: RunConfig) -> dict[str, Any]:
+    """What config.json holds: the resolved configuration, and which installed plugin brings each component."""
+    providers = {}
+    for kind, name in configuration.components(config):
+        provider = registry().provider(kind, name)
+        if not provider.installed:
+            what = f"the {kind} '{name}' was registered by hand, so no other process could load the model."
+            raise ModelError(what, fix="Put it into an installed package with an entry point in the group 'ele'.")
+        providers[f"{kind}:{name}"] = {"distribution": provider.distribution, "version": provider.version}
+    return {"format": FORMAT, "ele": __version__, "components": providers, "config": config.model_dump(mode="json")}
+
+
+def read_config(folder: Path) -> RunConfig:
+    """The configuration of a saved model; where it cannot be used here, the error says which plugins it came from."""
+    header = read_header(folder)
+    try:
+        return configuration.load(header["config"])
+    except EleError as error:
+        components = header.get("components")
+        brought = {
+            brief(f"{p.get('distribution')} {p.get('version')}", 60)
+            for p in (components.values() if isinstance(components, dict) else ())
+            if isinstance(p, dict)
+        }
+        what = f"the configuration cannot be used here: {brief(error.what)}"
+        fix = f"The model was saved with {brief(', '.join(sorted(brought)))}." if brought else None
+        raise ModelError(what, where=str(folder / "config.json"), fix=fix) from None
+
+
+def read_candidates(file: Path, model: Model, device: torch.device) -> Candidates:
+    """The candidates that `save_model` wrote."""
+    stored = read_tensors(file)
+    batch = Snapshot(stored).part("batch")
+    try:
+        candidates = Candidates(model.space.Batch.from_dict(batch), stored["embeddings"].to(device))
+        sizes = {len(tensor) for tensor in stored.values()}
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"not the candidates of this model: {brief(error)}.", where=str(file)) from None
+    if len(sizes) > 1:
+        raise ModelError("damaged: structures and embeddings differ in number.", where=str(file))
+    if problem := labels_problem(candidates.batch, model.space) or embeddings_problem(candidates, model.surrogate):
+        raise ModelError(f"damaged: {problem}.", where=str(file))
+    return candidates
+
+
+def labels_problem(batch: Any, space: OutputSpace[Any, Any]) -> str | None:
+    """Why a batch holds no structures of `space`: a label that is none could index out of a table, anywhere later."""
+    for name, convex in space.geometry.items():
+        labels: Tensor = getattr(batch, name)
+        if labels.shape[1:] != convex.label_shape or labels.dtype not in LABELS:
+            return f"'{name}' has another shape or type than in this output space"
+        least, greatest = (int(extreme) for extreme in labels.aminmax()) if labels.numel() else (0, 0)
+        if least < 0 or greatest >= convex.label_count:
+            return f"'{name}' holds labels from {least} to {greatest}, of which there are {convex.label_count}"
+    return None
+
+
+def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | None:
+    """Why no decoder could use the embeddings of `candidates`; the first structure shows how they should be."""
+    if not len(candidates):
+        return "there are no candidates"
+    embeddings, like = candidates.embeddings, surrogate.embed(candidates.batch[:1])
+    if embeddings.shape[1:] != like.shape[1:] or embeddings.dtype != like.dtype:
+        return "the embeddings are not of the model's dimension and type"
+    return None if bool(embeddings.isfinite().all()) else "the embeddings hold NaN or infinity"
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """The checked contents of a model's config.json."""
+    file = folder / "config.json"
+    if not file.exists():
+        raise ModelError("no model here.", where=str(folder), fix="Give a folder that `save` or `ele train` wrote.")
+    header = read_json(file, LARGEST_CONFIG)
+    if not isinstance(header, dict) or not isinstance(header.get("config"), dict):
+        raise ModelError("not an ELE model.", where=str(file))
+    if header.get("format") != FORMAT:
+        found = brief(reprlib.repr(header.get("format")))
+        what = f"written in format {found}, this version reads format {FORMAT}."
+        raise ModelError(what, where=str(file), fix="Install the version of ELE that wrote it.")
+    return header
+
+
+def model_card(model: Model) -> str:
+    """A short README for the model folder."""
+    candidates = len(model.candidates) if model.candidates is not None else 0
+    task = model.config.task.name if model.config.task else "the user's own data"
+    return f"""# An ELE model
+
+Predicts `{model.config.output.name}` structures from `{model.config.input.name}` inputs; trained on {task}.
+Surrogate `{model.config.surrogate.name}` of dimension {model.surrogate.dim}, regressor `{model.config.regressor.name}`,
+decoder `{model.config.decoder.name}`, {candidates:,} candidates. Written by ELE {__version__}.
+
+```python
+from ele_core import StructuredPredictor
+
+predictor = StructuredPredictor.load("path/to/this/folder")
+predictor.predict([…])
+```
+"""

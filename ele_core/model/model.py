@@ -1,0 +1,145 @@
+"""The assembled components of one predictor, and decoding with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.components.decoders.candidates import sizes_of_own
+from ele_core.components.decoders.joining import as_tensors, from_tensors, joined
+from ele_core.config import RunConfig
+from ele_core.data.packing import pack_all
+from ele_core.errors import ConfigError, ModelError
+from ele_core.interfaces import (
+    Candidates,
+    Choice,
+    Decoder,
+    Decoding,
+    InputSpace,
+    OutputSpace,
+    Problem,
+    Regressor,
+    Surrogate,
+)
+from ele_core.numerics.keys import distinct
+from ele_core.plugins import registry
+from ele_core.runtime.blockwise import in_blocks
+from ele_core.runtime.context import Context
+from ele_core.runtime.distributed import Processes
+
+BLOCK = 128
+"""Inputs decoded at once: what a decoder may hold in memory, and how far a stopped decoding falls back."""
+
+
+@dataclasses.dataclass
+class Model:
+    """An output space, an input space, what was learned between them, and the candidates to decode with."""
+
+    config: RunConfig
+    space: OutputSpace[Any, Any]
+    inputs: InputSpace[Any]
+    surrogate: Surrogate
+    regressor: Regressor
+    candidates: Candidates | None = None
+
+    @classmethod
+    def build(cls, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], seed: int) -> Model:
+        """Fresh components with seeded weights; `inputs` are fitted already."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            surrogate: Surrogate = registry().create("surrogate", config.surrogate, space, path="surrogate")
+            regressor: Regressor = registry().create("regressor", config.regressor, inputs, surrogate, path="regressor")
+        model = cls(config, space, inputs, surrogate, regressor)
+        model.decoder(config.decoder)
+        return model
+
+    def to(self, device: torch.device) -> Model:
+        """Move what was learned to `device`."""
+        self.surrogate.to(device)
+        self.regressor.to(device)
+        return self
+
+    def queries(self, values: Sequence[Any]) -> Tensor:
+        """Inputs → their queries in the embedding (B, q)."""
+        return self.regressor.predict(self.inputs.pack(values))
+
+    def decode(
+        self,
+        queries: Tensor,
+        decoder: Choice | None = None,
+        *,
+        top_k: int = 1,
+        candidates: Candidates | None = None,
+        context: Context,
+    ) -> Decoding:
+        """The structures of least energy for each query, by the configured decoder unless another is named."""
+        if top_k < 1:
+            raise ConfigError(f"{top_k} structures for each input.", where="top_k", fix="Ask for at least 1.")
+        engine = self.decoder(decoder or self.config.decoder)
+        chosen = candidates if candidates is not None else self.candidates
+        if chosen is None:
+            raise ModelError("the model has no candidates.", fix="Fit it first, or give candidates.")
+        if chosen.owner is not None:
+            sizes_of_own(chosen.owner, len(queries))
+        chosen = share_of(chosen, self.config.candidates.share, context)
+
+        def block(first: int, end: int, context: Context) -> dict[str, Tensor]:
+            problem = Problem(self.space, self.surrogate, owned(chosen, first, end))
+            return as_tensors(engine.decode(queries[first:end], problem, top_k=top_k, context=context))
+
+        name = (decoder or self.config.decoder).name
+        parts = in_blocks(block, len(queries), BLOCK, context, name)
+        if not parts:
+            return Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
+        return joined([from_tensors(part, self.space.Batch) for part in parts])
+
+    def decoder(self, choice: Choice) -> Decoder:
+        """The decoder of a choice; one that cannot work with this model's surrogate is refused."""
+        engine: Decoder = registry().create("decoder", choice, path="decoder")
+        if engine.needs_gradient and not self.surrogate.differentiable:
+            what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
+            raise ConfigError(
+                what, where="decoder", fix="Decode with 'candidates' or 'search', or train a differentiable surrogate."
+            )
+        engine.accepts(self.surrogate)
+        return engine
+
+    def embed_candidates(
+        self, batch: Any, owner: Tensor | None = None, processes: Processes | None = None
+    ) -> Candidates:
+        """Packed structures with their embeddings, each structure once, or once for each owner."""
+        keys = self.space.keys(batch)
+        rows = distinct(keys if owner is None else torch.cat([owner.unsqueeze(1), keys], dim=1))
+        batch = batch[rows]
+        embeddings = (processes or Processes()).spread(self.surrogate.embed, batch)
+        return Candidates(batch, embeddings, None if owner is None else owner[rows])
+
+    def candidates_from(self, objects: Sequence[Any], context: Context) -> Candidates:
+        """Candidates from the user's objects: one set for all inputs, or a list of objects for each input."""
+        if len(objects) and all(isinstance(own, list) for own in objects):
+            sizes = torch.tensor([len(own) for own in objects])
+            flat = [obj for own in objects for obj in own]
+            owner = torch.arange(len(objects)).repeat_interleave(sizes)
+            return self.embed_candidates(pack_all(self.space, flat, context), owner)
+        return self.embed_candidates(pack_all(self.space, objects, context))
+
+
+def owned(candidates: Candidates, first: int, end: int) -> Candidates:
+    """The candidates of the inputs from `first` up to `end`, these counted from 0; all, where none has an owner."""
+    if candidates.owner is None:
+        return candidates
+    rows = ((candidates.owner >= first) & (candidates.owner < end)).nonzero().flatten()
+    return Candidates(candidates.batch[rows], candidates.embeddings[rows], candidates.owner[rows] - first)
+
+
+def share_of(candidates: Candidates, share: float, context: Context) -> Candidates:
+    """A seeded share of the candidates; smaller shares are contained in larger ones."""
+    if share == 1 or candidates.owner is not None:
+        return candidates
+    order = torch.randperm(len(candidates), generator=context.generator("candidates"))
+    rows = order[: max(1, round(share * len(candidates)))].sort().values
+    return Candidates(candidates.batch[rows], candidates.embeddings[rows])

@@ -1,0 +1,124 @@
+"""What a predictor found: objects with their energies, and the path that a decoder took to one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ele_core.display.notebook import beside, picture, table
+from ele_core.errors import DataError
+from ele_core.interfaces import Decoding, Drawing, OutputSpace
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """What was found for one input: objects, best first, each with its energy."""
+
+    input: Any
+    objects: list[Any]
+    energies: list[float]
+    space: OutputSpace[Any, Any] | None = dataclasses.field(default=None, repr=False, compare=False)
+    """What the objects are drawn by."""
+
+    @property
+    def best(self) -> Any:
+        """The object of least energy."""
+        return self.objects[0]
+
+    def drawings(self) -> list[Drawing]:
+        """Each object as a picture, or as a text where its space has none."""
+        return [Drawing(str(obj)) if self.space is None else self.space.render(obj) for obj in self.objects]
+
+    def _repr_html_(self) -> str:
+        return table(("input", "found, best first"), [self._cells()])
+
+    def _cells(self) -> tuple[str, str]:
+        notes = [f"energy {energy:.4g}" for energy in self.energies]
+        return str(self.input), beside(map(picture, self.drawings(), notes))
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictions(Sequence[Prediction]):
+    """The predictions for a sequence of inputs, with the decoding they came from. A notebook shows the pictures."""
+
+    space: OutputSpace[Any, Any]
+    inputs: Sequence[Any]
+    decoding: Decoding
+
+    def __len__(self) -> int:
+        return len(self.decoding.energies)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        objects = self.space.unpack(self.decoding.structures)
+        k = self.decoding.top_k
+        for row, (value, energies) in enumerate(zip(self.inputs, self.decoding.energies.tolist(), strict=True)):
+            finite = [energy for energy in energies if energy < float("inf")]
+            yield Prediction(value, objects[row * k : row * k + len(finite)], finite, self.space)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    def trace(self, index: int = 0) -> DecodingPath:
+        """How the decoder came to the best object of the input at `index`; asks for a decoder with `trace=True`."""
+        trace = self.decoding.trace
+        if trace is None:
+            fix = 'Decode with one that records, as in decoder={"name": "search", "trace": True}.'
+            raise DataError("the decoder recorded no trace.", where="trace", fix=fix)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there is no input {index}: {len(self)} were decoded")
+        row = index % len(self)
+        objects = [self.space.unpack(structures[row : row + 1])[0] for structures in trace.structures]
+        energies = [float(energies[row]) for energies in trace.energies]
+        steps = tuple(map(PathStep, trace.steps, objects, energies))
+        return DecodingPath(self.space, self.inputs[row], steps)
+
+    def __str__(self) -> str:
+        """A line for each input: the object of least energy, and the energy."""
+        lines = [f"{each.input} → {self.space.format(each.best)}  (energy {each.energies[0]:.4g})" for each in self]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return table(("input", "found, best first"), [prediction._cells() for prediction in self])
+
+
+@dataclasses.dataclass(frozen=True)
+class PathStep:
+    """Where a decoder stood: the number of the step, the object and its energy."""
+
+    step: int
+    object: Any
+    energy: float
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingPath(Sequence[PathStep]):
+    """Every recorded step of the decoding of one input. A notebook shows each object, what is new in it marked."""
+
+    space: OutputSpace[Any, Any]
+    input: Any
+    steps: tuple[PathStep, ...]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.steps[index]
+
+    def changes(self) -> list[PathStep]:
+        """The first step, and each whose object is another than that of the step before."""
+        texts = [self.space.format(each.object) for each in self.steps]
+        return [each for i, each in enumerate(self.steps) if i == 0 or texts[i] != texts[i - 1]]
+
+    def drawings(self) -> list[Drawing]:
+        """The objects of `changes`; what the one before did not have is marked where the space can."""
+        objects = [each.object for each in self.changes()]
+        return [self.space.render(obj, before) for obj, before in zip(objects, [None, *objects], strict=False)]
+
+    def __str__(self) -> str:
+        lines = [f"{each.step:>6}  {each.energy:8.4f}  {self.space.format(each.object)}" for each in self.changes()]
+        return "\n".join([f"{'step':>6}  {'energy':>8}  object", *lines])
+
+    def _repr_html_(self) -> str:
+        notes = [f"step {each.step}, energy {each.energy:.4g}" for each in self.changes()]
+        return table((str(self.input),), [[beside(map(picture, self.drawings(), notes))]])

@@ -1,0 +1,49 @@
+"""Runs the stages in their order; no maths of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ele_core.data.prepare import Prepared
+from ele_core.errors import DataError
+from ele_core.interfaces import Learner
+from ele_core.model.model import Model
+from ele_core.runtime.context import Context
+from ele_core.runtime.work import Snapshot
+
+
+def train(prepared: Prepared, context: Context) -> Model:
+    """A model assembled and fitted."""
+    return fit(assemble(prepared, context), prepared, context)
+
+
+def assemble(prepared: Prepared, context: Context) -> Model:
+    """The components with fresh weights; what cannot be trained, or does not go together, is refused here."""
+    data = prepared.data
+    for name, rows in (("training", data.train), ("validation", data.validation)):
+        if len(rows) == 0:
+            raise DataError(f"the {name} set is empty.", where=data.source, fix="Bring more pairs.")
+    model = Model.build(prepared.config, prepared.space, prepared.inputs, context.derived_seed("weights"))
+    return model.to(context.device)
+
+
+def fit(model: Model, prepared: Prepared, context: Context) -> Model:
+    """Learn the loss on outputs, regress inputs onto it, and keep the training outputs as candidates."""
+    data = prepared.data
+    outputs, validation = data.outputs[data.train], data.outputs[data.validation]
+    pairs = (prepared.packed[data.train], outputs), (prepared.packed[data.validation], validation)
+    learn(model.surrogate, "surrogate", lambda: model.surrogate.fit(outputs, validation, data.extra, context), context)
+    learn(model.regressor, "regressor", lambda: model.regressor.fit(*pairs, context), context)
+    model.candidates = model.embed_candidates(outputs, processes=context.processes)
+    return model
+
+
+def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:
+    """Fit, unless that was done before the training was stopped."""
+    done = context.work.saved(name)
+    if done is not None and done.finished:
+        learner.restore(done.tensors)
+        learner.to(context.device)
+        return
+    fit()
+    context.work.finish(name, Snapshot(learner.state()), closes=True)

@@ -1,0 +1,1 @@
+"""Pure functions on tensors: batches, keys, projections, convex sets, sparse features."""

@@ -1,0 +1,1 @@
+"""A training in a folder: started, resumed, evaluated, recorded."""

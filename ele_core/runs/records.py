@@ -1,0 +1,101 @@
+"""A measured result as a JSON file: what was run, on what, with which outcome, so that tables are made of records."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ele_core import __version__
+from ele_core.config import components
+from ele_core.files.atomic import write_text
+from ele_core.model.evaluate import Evaluation
+from ele_core.plugins import registry
+from ele_core.runs.run import SPLITS, Run
+
+DIGITS = 6
+
+
+def record(
+    file: Path, run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
+) -> None:
+    """Write the outcome of one evaluation with everything needed to get it again; `command` is what followed `ele`."""
+    content = {
+        **measurement(run, result, command=command, split=split, oracle=oracle, seconds=seconds),
+        "training_seconds": training_seconds(run.folder),
+        "config": run.config.model_dump(mode="json"),
+    }
+    write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def measurement(
+    run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
+) -> dict[str, Any]:
+    """One evaluation as JSON can hold it: what was run, on what, and the outcome; all but how the run was trained."""
+    return {
+        **circumstances(run, command=command, seconds=seconds),
+        "split": split,
+        "oracle": oracle,
+        "decoder": result.decoder.model_dump(mode="json"),
+        "metrics": {name: round(value, DIGITS) for name, value in result.metrics.items()},
+    }
+
+
+def circumstances(run: Run, *, command: Sequence[str], seconds: float) -> dict[str, Any]:
+    """What was run, on what, when, by which versions on which machine, and for how long."""
+    data = run.provenance
+    return {
+        "command": shlex.join(["ele", *command]),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "task": run.config.task.name if run.config.task else None,
+        "source": data["source"],
+        "fingerprint": data["fingerprint"],
+        "seed": run.config.seed,
+        "sizes": {name: len(data[name]) for name in SPLITS},
+        "seconds": seconds,
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
+        "versions": {"ele": __version__, "python": platform.python_version(), **packages_in_use(run)},
+    }
+
+
+def packages_in_use(run: Run) -> dict[str, str]:
+    """Of the packages that the run's plugins require, the versions of those that were imported."""
+    providers = {registry().provider(kind, name).distribution for kind, name in components(run.config)}
+    required = {canonical(line) for name in providers if name for line in metadata.requires(name) or ()}
+    modules = metadata.packages_distributions()
+    imported = {name for module in list(sys.modules) for name in modules.get(module, ())}
+    return {name: metadata.version(name) for name in sorted(imported - providers) if canonical(name) in required}
+
+
+def canonical(requirement: str) -> str:
+    """The name of a distribution, as two spellings of it agree."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
+
+
+def stage_seconds(folder: Path) -> dict[str, float]:
+    """When each stage of a training wrote its last line, in seconds since the start; a loss taken over has no stage."""
+    try:
+        lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
+    except OSError:
+        return {}
+    return {entry["stage"]: float(entry["seconds"]) for entry in map(json.loads, lines)}
+
+
+def training_seconds(folder: Path) -> float | None:
+    """Wall time of the training: the last time the run wrote down."""
+    try:
+        lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
+    except OSError:
+        return None
+    return float(json.loads(lines[-1])["seconds"]) if lines else None

@@ -1,0 +1,1 @@
+"""What work is carried out in: seed, device, processes, checkpoints, signals, callbacks."""

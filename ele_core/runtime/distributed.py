@@ -1,0 +1,282 @@
+"""The few lines between us and torch.distributed: one process, or a group of them started by torchrun or by `ele`."""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import torch
+from safetensors.torch import load as load_bytes
+from safetensors.torch import save as save_bytes
+from torch import Tensor, nn
+
+from ele_core.errors import EleError, ProcessError
+from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.work import as_bytes, from_bytes
+
+Rows = TypeVar("Rows", Tensor, Tensors)
+TIMEOUT = datetime.timedelta(minutes=30)
+"""How long processes wait for one that has not died but does not answer."""
+PATIENCE = datetime.timedelta(days=2)
+"""How long they wait for the main one to have read the data."""
+FAILED = "ele/failed"
+"""Where in the group's store a process that fails leaves its reason."""
+
+
+class Processes:
+    """One process alone: the whole group."""
+
+    rank = 0
+    count = 1
+
+    @property
+    def main(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def share(self, rows: Rows) -> Rows:
+        """A part of consecutive rows for this process; the parts of all make up the whole, in the order of ranks."""
+        first, end = (place * len(rows) // self.count for place in (self.rank, self.rank + 1))
+        return rows[first:end]
+
+    def first(self, own: int) -> int:
+        """How many rows the processes before this one have, where this one has `own`."""
+        return 0
+
+    def gather(self, own: Tensor) -> Tensor:
+        """The rows of all processes, in their order."""
+        return own
+
+    def gather_with_gradient(self, own: Tensor) -> Tensor:
+        """As `gather`, and the gradient of every process's rows finds its way back to the process they came from."""
+        return own
+
+    def gather_named(self, own: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """The named tensors of each process."""
+        return [dict(own)]
+
+    def spread(self, function: Callable[[Any], Tensor], rows: Any) -> Tensor:
+        """`function(rows)` with the rows shared out: for functions that treat every row alone."""
+        return self.gather(function(self.share(rows)))
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """The module with its gradients averaged over all processes."""
+        return module
+
+    def largest(self, value: int) -> int:
+        """The largest of all processes' values: how they agree."""
+        return value
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean of all processes' values."""
+        return value
+
+    def agreed(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The main process's values: what decides must be equal everywhere, to the bit."""
+        return dict(values)
+
+    def synchronise(self, module: nn.Module) -> None:
+        """Give every process the buffers of the main one, such as the running means of a normalisation."""
+
+    def from_main(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What the main process has, in every process."""
+        return dict(values)
+
+    def text_from_main(self, text: str) -> str:
+        """The main process's text, in every process."""
+        return str(from_bytes(self.from_main({"text": as_bytes(text)})["text"]))
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
+        """The block runs in the main process, then in the others: they find what it has cached."""
+        yield
+
+
+class Group(Processes):
+    """Several processes, each with a rank, joined by torch.distributed."""
+
+    def __init__(self) -> None:
+        import torch.distributed as dist
+
+        self.dist = dist
+        self.rank = dist.get_rank()
+        self.count = dist.get_world_size()
+        self.turns = 0
+
+    def first(self, own: int) -> int:
+        return sum(self._sizes(own)[: self.rank])
+
+    def gather(self, own: Tensor) -> Tensor:
+        return torch.cat(self.gather_parts(own))
+
+    def gather_parts(self, own: Tensor) -> list[Tensor]:
+        """The rows of each process."""
+        sizes = self._sizes(len(own))
+        padded = own.new_zeros((max(sizes), *own.shape[1:]))
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in sizes]
+        self.dist.all_gather(parts, padded.contiguous())
+        return [part[:size] for part, size in zip(parts, sizes, strict=True)]
+
+    def gather_with_gradient(self, own: Tensor) -> Tensor:
+        gathered: Tensor = Gather.apply(own, self)  # type: ignore[no-untyped-call]
+        return gathered
+
+    def gather_named(self, own: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        return [load_bytes(part.numpy().tobytes()) for part in self.gather_parts(serialised(own))]
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        # Looking for unused parameters also keeps the order of summation: otherwise it changes after the first step,
+        # and a resumed run would differ in the last bit.
+        return nn.parallel.DistributedDataParallel(module, find_unused_parameters=True)
+
+    def largest(self, value: int) -> int:
+        whole = torch.tensor(value)
+        self.dist.all_reduce(whole, self.dist.ReduceOp.MAX)
+        return int(whole)
+
+    def mean(self, value: Tensor) -> Tensor:
+        whole = value.clone()
+        self.dist.all_reduce(whole)
+        return whole / self.count
+
+    def agreed(self, values: Mapping[str, float]) -> dict[str, float]:
+        own = torch.tensor(list(values.values()), dtype=torch.float64)
+        self.dist.broadcast(own, 0)
+        return dict(zip(values, own.tolist(), strict=True))
+
+    def synchronise(self, module: nn.Module) -> None:
+        for buffer in module.buffers():
+            self.dist.broadcast(buffer, 0)
+
+    def from_main(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        data = serialised(values) if self.main else torch.zeros(0, dtype=torch.uint8)
+        size = self.largest(len(data))
+        received = data if self.main else torch.empty(size, dtype=torch.uint8)
+        self.dist.broadcast(received, 0)
+        return dict(values) if self.main else load_bytes(received.numpy().tobytes())
+
+    def wait(self) -> None:
+        self.largest(0)
+
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
+        self.turns += 1
+        store, turn = self.dist.distributed_c10d._get_default_store(), f"ele/turn/{self.turns}"
+        if not self.main:  # at the store: reading data may honestly take longer than any answer in training
+            store.wait([turn], PATIENCE)
+        yield
+        if self.main:
+            store.set(turn, "done")
+
+    def _sizes(self, own: int) -> list[int]:
+        sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.count)]
+        self.dist.all_gather(sizes, torch.tensor([own]))
+        return [int(size) for size in sizes]
+
+
+class Gather(torch.autograd.Function):
+    """`Group.gather` whose backward sums the gradients of all processes and keeps this one's rows."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, group: Group) -> Tensor:
+        parts = group.gather_parts(own)
+        first = sum(map(len, parts[: group.rank]))
+        ctx.group, ctx.first, ctx.end = group, first, first + len(own)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        whole = gradients[0].contiguous().clone()
+        ctx.group.dist.all_reduce(whole)
+        return whole[ctx.first : ctx.end], None
+
+
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """The group that the environment names (torchrun's variables); alone where it names none.
+
+    A process that fails leaves its reason for the others, whose own error would only say that the connection is gone.
+    """
+    if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Processes()
+        return
+    group = the_group()
+    dist = group.dist
+    try:
+        yield group
+    except ProcessError:
+        raise
+    except RuntimeError as error:
+        raise explained(dist, group, error) from error
+    except Exception as error:
+        kind = "" if isinstance(error, EleError) else f"{type(error).__name__}: "
+        report_failure(dist, f"process {group.rank}: {kind}{error}")
+        raise
+
+
+@cache
+def the_group() -> Group:
+    """The group of this process, joined once: it counts the turns that its members take."""
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+        atexit.register(dist.destroy_process_group)
+    return Group()
+
+
+def report_failure(dist: Any, reason: str) -> None:
+    """Leave a reason in the group's store, for those whom this process's end will surprise."""
+    try:
+        dist.distributed_c10d._get_default_store().compare_set(FAILED, "", reason)  # the first one is the cause
+    except RuntimeError:  # the store is gone with the process that held it
+        return
+
+
+def explained(dist: Any, group: Group, error: RuntimeError) -> Exception:
+    """Why the group has come apart, where another process said so; else the error itself."""
+    if not any(word in str(error).lower() for word in ("gloo", "connection", "nccl", "peer", "socket")):
+        report_failure(dist, f"process {group.rank}: {error}")
+        return error
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        store.wait([FAILED], datetime.timedelta(seconds=2))
+        reason = store.get(FAILED).decode()
+    except RuntimeError:
+        reason = "another process ended without a word: it was killed, or ran out of memory."
+    return ProcessError(reason, where=f"process {group.rank} of {group.count}")
+
+
+def serialised(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Named tensors as bytes."""
+    stored = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    return torch.frombuffer(bytearray(save_bytes(stored)), dtype=torch.uint8)
+
+
+def local_device(name: str) -> str:
+    """`cuda` is this process's own GPU where several processes share a machine."""
+    rank = os.environ.get("LOCAL_RANK")
+    return f"cuda:{rank}" if name == "cuda" and rank is not None else name
+
+
+def environment(rank: int, count: int, address: str, port: int) -> Sequence[tuple[str, str]]:
+    """The variables that make a process the member `rank` of a group on this machine."""
+    return (
+        ("RANK", str(rank)),
+        ("LOCAL_RANK", str(rank)),
+        ("WORLD_SIZE", str(count)),
+        ("LOCAL_WORLD_SIZE", str(count)),
+        ("MASTER_ADDR", address),
+        ("MASTER_PORT", str(port)),
+        ("TORCHELASTIC_USE_AGENT_STORE", "True"),  # the store lives in the process that started us
+        ("TORCHELASTIC_RESTART_COUNT", "0"),
+    )

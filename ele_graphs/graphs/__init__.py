@@ -1,0 +1,1 @@
+"""Labelled graphs: batches, spaces, views, moves, keys and drawings."""

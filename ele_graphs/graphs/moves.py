@@ -1,0 +1,189 @@
+"""Small edits of graphs, for searching: every graph one edit away, each inside the space, best first by a gradient.
+
+The edits: relabel a node, remove one, add one beside another or within an edge, give a pair of nodes another edge label
+or none, swap the labels of two nodes, move one end of an edge. The moves between vertices that `geometry` knows are
+fewer: they leave edges at virtual nodes, and a new node comes without an edge.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ele_graphs.graphs.augmentations import Alphabet
+from ele_graphs.graphs.batch import Graphs
+
+
+def graph_moves(graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None) -> tuple[Graphs, Tensor]:
+    """Every graph one edit away from each of `graphs`, and the row (M,) int64 that each belongs to.
+
+    Rows stay in order. With `gradient` (of a loss, at the relaxed batch) the edits of a row come by their first-order
+    change of the loss, smallest first. Isomorphic results are not merged.
+    """
+    change = _Change.of(graphs, alphabet, gradient)
+    families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift]
+    gains = [family(graphs, change) for family in families]
+    ranked = torch.cat([gain.flatten(1) for gain in gains], dim=1).sort(dim=1, stable=True)
+    row, rank = ranked.values.isfinite().nonzero(as_tuple=True)
+    move = ranked.indices[row, rank]
+    result = graphs[row]
+    doing = (_do_relabel, _do_remove, _do_rebond, _do_grow, _do_insert, _do_swap, _do_shift)
+    for apply, gain in zip(doing, gains, strict=True):
+        count = math.prod(gain.shape[1:])
+        own = ((move >= 0) & (move < count)).nonzero()[:, 0]
+        apply(result, own, torch.unravel_index(move[own], gain.shape[1:]))
+        move = move - count
+    return result, row
+
+
+@dataclass(frozen=True)
+class _Change:
+    """First-order changes of the loss for another label: of a node (B, m, T+1), of a pair of nodes (B, m, m, S)."""
+
+    nodes: Tensor
+    edges: Tensor
+
+    @classmethod
+    def of(cls, graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None) -> _Change:
+        if gradient is None:
+            shape = (*graphs.edges.shape, alphabet.edge_labels + 1)
+            zero = torch.zeros(1, device=graphs.device)
+            return cls(zero.expand(*graphs.nodes.shape, alphabet.node_labels + 1), zero.expand(shape))
+        both = gradient.edges + gradient.edges.transpose(1, 2)
+        return cls(
+            gradient.nodes - gradient.nodes.gather(2, graphs.nodes.long()[..., None]),
+            both - both.gather(3, graphs.edges.long()[..., None]),
+        )
+
+
+# -- the gain of every edit of a family, +inf where there is none ---------------------------------------------------
+
+
+def _relabel(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, m, T): node i takes label t + 1."""
+    labels = torch.arange(1, change.nodes.shape[2], device=graphs.device)
+    return _where(graphs.real[..., None] & (graphs.nodes[..., None] != labels), change.nodes[:, :, 1:])
+
+
+def _remove(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, m): node i goes, with its edges; the last one stays."""
+    gain = change.nodes[:, :, 0] + change.edges[..., 0].sum(dim=2)
+    return _where(graphs.real & (graphs.sizes > 1)[:, None], gain)
+
+
+def _rebond(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, m, m, S): the pair i < j takes edge label s."""
+    labels = torch.arange(change.edges.shape[3], device=graphs.device)
+    return _where(_pairs(graphs)[..., None] & (graphs.edges[..., None] != labels), change.edges)
+
+
+def _grow(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, T, m, S−1): the first virtual node becomes real with label t + 1, bound to node i by label s + 1."""
+    rows = torch.arange(len(graphs), device=graphs.device)
+    slot = _first_virtual(graphs)
+    gain = change.nodes[rows, slot, 1:, None, None] + change.edges[rows, slot, :, 1:][:, None]
+    room = graphs.real & (graphs.sizes < graphs.max_nodes)[:, None]
+    return _where(room[:, None, :, None], gain)
+
+
+def _insert(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, T, m, m): the edge i–j, i < j, is cut in two of its label by the first virtual node, with label t + 1."""
+    rows = torch.arange(len(graphs), device=graphs.device)
+    slot = _first_virtual(graphs)
+    label = graphs.edges.long()
+    bound = change.edges[rows, slot]  # (B, m, S): the new node and node i take label s
+    ends = bound.unsqueeze(1).expand(-1, graphs.max_nodes, -1, -1).gather(3, label[..., None])[..., 0]
+    gain = change.edges[..., 0] + ends + ends.transpose(1, 2)
+    room = (graphs.edges != 0).triu(1) & (graphs.sizes < graphs.max_nodes)[:, None, None]
+    return _where(room[:, None], change.nodes[rows, slot, 1:, None, None] + gain[:, None])
+
+
+def _swap(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, m, m): nodes i < j exchange their labels."""
+    other = graphs.nodes.long()[:, None, :].expand(-1, graphs.max_nodes, -1)
+    takes = change.nodes.gather(2, other)
+    differ = graphs.nodes[:, :, None] != graphs.nodes[:, None, :]
+    return _where(_pairs(graphs) & differ, takes + takes.transpose(1, 2))
+
+
+def _shift(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, m, m, m): the edge i–j becomes i–k, where i and k are not yet neighbours."""
+    size = graphs.max_nodes
+    bound = graphs.edges != 0
+    label = graphs.edges.long()[:, :, None, :].expand(-1, -1, size, -1)
+    gained = change.edges.gather(3, label).transpose(2, 3)  # entry (i, j, k): the pair i, k takes the label of i, j
+    free = ~bound & graphs.real[:, None, :] & ~torch.eye(size, dtype=torch.bool, device=graphs.device)
+    return _where(bound[..., None] & free[:, :, None, :], change.edges[..., 0][..., None] + gained)
+
+
+# -- doing them: `own` are the rows of `result` to change in place, `at` the coordinates in the family's gains -------
+
+_Coordinates = tuple[Tensor, ...]
+
+
+def _do_relabel(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    node, label = at
+    result.nodes[own, node] = (label + 1).to(result.nodes.dtype)
+
+
+def _do_remove(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    (node,) = at
+    result.nodes[own, node] = 0
+    result.edges[own, node] = 0
+    result.edges[own, :, node] = 0
+
+
+def _do_rebond(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    first, second, label = at
+    _bind(result, own, first, second, label)
+
+
+def _do_grow(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    label, node, bond = at
+    slot = _first_virtual(result[own])
+    result.nodes[own, slot] = (label + 1).to(result.nodes.dtype)
+    _bind(result, own, slot, node, bond + 1)
+
+
+def _do_insert(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    node_label, first, second = at
+    slot = _first_virtual(result[own])
+    label = result.edges[own, first, second]
+    result.nodes[own, slot] = (node_label + 1).to(result.nodes.dtype)
+    _bind(result, own, first, second, torch.zeros_like(label))
+    _bind(result, own, slot, first, label)
+    _bind(result, own, slot, second, label)
+
+
+def _do_swap(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    first, second = at
+    labels = result.nodes[own, first], result.nodes[own, second]
+    result.nodes[own, second], result.nodes[own, first] = labels
+
+
+def _do_shift(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    node, old, new = at
+    label = result.edges[own, node, old]
+    _bind(result, own, node, old, torch.zeros_like(label))
+    _bind(result, own, node, new, label)
+
+
+def _bind(result: Graphs, own: Tensor, first: Tensor, second: Tensor, label: Tensor) -> None:
+    result.edges[own, first, second] = result.edges[own, second, first] = label.to(result.edges.dtype)
+
+
+def _pairs(graphs: Graphs) -> Tensor:
+    """(B, m, m): the pairs i < j of real nodes."""
+    return (graphs.real[:, :, None] & graphs.real[:, None, :]).triu(1)
+
+
+def _first_virtual(graphs: Graphs) -> Tensor:
+    """(B,) the first virtual node, or 0 where there is none."""
+    return (~graphs.real).to(torch.int8).argmax(dim=1)
+
+
+def _where(possible: Tensor, gain: Tensor) -> Tensor:
+    return torch.where(possible, gain, math.inf)

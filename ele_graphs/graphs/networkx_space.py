@@ -1,0 +1,194 @@
+"""`padded-graph`: labelled undirected networkx graphs of bounded size, as a structured output space."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, cast
+
+import networkx as nx
+from pydantic import Field, field_validator
+
+from ele_core.errors import InvalidOutput
+from ele_core.interfaces import Drawing
+from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
+from ele_graphs.graphs.drawing import draw_graph
+from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace, Label
+
+Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=MAX_LABELS)]
+
+
+class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
+    """Undirected `networkx.Graph`s whose nodes and edges have an attribute `label` (subclass to name it otherwise).
+
+    An attribute that is missing stands for the only label, where there is just one: unlabelled graphs need no labels.
+    As text a graph is compact JSON: `{"nodes": ["a", "b"], "edges": [[0, 1, "x"]]}`.
+    """
+
+    class Config(GraphSpace.Config):
+        """Labels and size; `infer` finds them in data."""
+
+        node_labels: Labels = ("node",)
+        """The labels a node can have."""
+        edge_labels: Labels = ("edge",)
+        """The labels an edge can have; "no edge" is not one of them."""
+        max_nodes: int = Field(default=9, ge=1, le=MAX_NODES)
+        """The most nodes a graph can have; smaller graphs are padded with virtual nodes."""
+
+        @field_validator("node_labels", "edge_labels")
+        @classmethod
+        def _distinct(cls, labels: tuple[Label, ...]) -> tuple[Label, ...]:
+            if len(set(labels)) < len(labels):
+                raise ValueError("a label stands twice")
+            return labels
+
+    config: Config
+
+    node_attribute: ClassVar[str] = "label"
+    """The networkx attribute that holds a node's label."""
+    edge_attribute: ClassVar[str] = "label"
+    """The networkx attribute that holds an edge's label."""
+
+    @property
+    def node_labels(self) -> Sequence[Label]:
+        """From the configuration."""
+        return self.config.node_labels
+
+    @property
+    def edge_labels(self) -> Sequence[Label]:
+        """From the configuration."""
+        return self.config.edge_labels
+
+    @property
+    def max_nodes(self) -> int:
+        """From the configuration."""
+        return self.config.max_nodes
+
+    def pack(self, objects: Sequence[nx.Graph[Any]]) -> Graphs:
+        """Graphs → nodes (B, m), edges (B, m, m); nodes keep the order of iteration, their names are not kept."""
+        node_codes = {label: code for code, label in enumerate(self.node_labels, 1)}
+        edge_codes = {label: code for code, label in enumerate(self.edge_labels, 1)}
+        labels, edges = [], []
+        for index, graph in enumerate(objects):
+            self._check(graph, index)
+            position = {node: i for i, node in enumerate(graph)}
+            nodes = self._labelled_nodes(graph)
+            labels.append([self._code(node_codes, value, "node", node, index) for node, value in nodes])
+            edges.append(
+                [
+                    (position[a], position[b], self._code(edge_codes, value, "edge", (a, b), index))
+                    for a, b, value in self._labelled_edges(graph)
+                ]
+            )
+        return from_lists(labels, edges, self.max_nodes)
+
+    def unpack(self, batch: Graphs) -> list[nx.Graph[Any]]:
+        """Graphs with nodes 0…n−1; virtual nodes are left out."""
+        return [self._decoded(labels, edges) for labels, edges in to_lists(batch)]
+
+    @classmethod
+    def parse(cls, text: str) -> nx.Graph[Any]:
+        """A graph from `{"nodes": [label, …], "edges": [[i, j, label], …]}`."""
+        labels, edges = read_json(text)
+        return cls._graph(labels, edges)
+
+    @classmethod
+    def format(cls, obj: nx.Graph[Any]) -> str:
+        """Compact JSON, nodes in the order of iteration."""
+        position = {node: i for i, node in enumerate(obj)}
+        labels = [label for _, label in cls._labelled_nodes(obj)]
+        return write_json(labels, [(position[a], position[b], label) for a, b, label in cls._labelled_edges(obj)])
+
+    def render(
+        self, obj: nx.Graph[Any], against: nx.Graph[Any] | None = None
+    ) -> Drawing:  # nodes have no common names to mark differences by
+        """An SVG picture with the labels written on it, or the text of `format`."""
+        labels, edges = to_lists(self.pack([obj]))[0]
+        names = [str(self.node_labels[code - 1]) for code in labels]
+        lines = [(i, j, str(self.edge_labels[s - 1]) if len(self.edge_labels) > 1 else "") for i, j, s in edges]
+        return Drawing(self.format(obj), draw_graph(names, lines))
+
+    @classmethod
+    def _labelled_nodes(cls, graph: nx.Graph[Any]) -> list[tuple[Any, Any]]:
+        return [(node, values.get(cls.node_attribute)) for node, values in graph.nodes(data=True)]
+
+    @classmethod
+    def _labelled_edges(cls, graph: nx.Graph[Any]) -> list[tuple[Any, Any, Any]]:
+        return [(a, b, values.get(cls.edge_attribute)) for a, b, values in graph.edges(data=True)]
+
+    @classmethod
+    def infer(cls, objects: Sequence[nx.Graph[Any]], options: Mapping[str, Any]) -> Config:
+        """Labels in sorted order and the largest size; what `options` say wins."""
+        nodes = {label for graph in objects for _, label in cls._labelled_nodes(graph)}
+        edges = {label for graph in objects for *_, label in cls._labelled_edges(graph)}
+        found = {
+            "node_labels": _sorted(nodes) or ("node",),
+            "edge_labels": _sorted(edges) or ("edge",),
+            "max_nodes": max((len(graph) for graph in objects), default=1) or 1,
+        }
+        return cls.Config(**{**found, **options})
+
+    def examples(self) -> list[nx.Graph[Any]]:
+        """Paths of one to three nodes through the labels, a star and, where there is room, a cycle."""
+        shapes = [nx.path_graph(n) for n in (1, 2, 3)] + [nx.star_graph(3), nx.cycle_graph(4), nx.cycle_graph(5)]
+        return [self._labelled(shape, shift) for shift, shape in enumerate(shapes) if len(shape) <= self.max_nodes]
+
+    def _labelled(self, shape: nx.Graph[Any], shift: int) -> nx.Graph[Any]:
+        labels = [(shift + i) % len(self.node_labels) + 1 for i in range(len(shape))]
+        edges = [(i, j, (shift + k) % len(self.edge_labels) + 1) for k, (i, j) in enumerate(shape.edges)]
+        return self._decoded(labels, edges)
+
+    def _decoded(self, labels: Iterable[int], edges: Iterable[tuple[int, int, int]]) -> nx.Graph[Any]:
+        """The graph that numbered labels stand for."""
+        nodes = [self.node_labels[code - 1] for code in labels]
+        return self._graph(nodes, [(i, j, self.edge_labels[code - 1]) for i, j, code in edges])
+
+    @classmethod
+    def _graph(cls, labels: Iterable[Label | None], edges: Iterable[tuple[int, int, Label | None]]) -> nx.Graph[Any]:
+        graph: nx.Graph[Any] = nx.Graph()
+        graph.add_nodes_from((i, {cls.node_attribute: label}) for i, label in enumerate(labels))
+        graph.add_edges_from((i, j, {cls.edge_attribute: label}) for i, j, label in edges)
+        return graph
+
+    def _check(self, graph: object, index: int) -> None:
+        """Refuse what is not a simple undirected graph of the right size."""
+        if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+            raise self.invalid(f"expected an undirected networkx.Graph, not {type(graph).__name__}", index)
+        if len(graph) > self.max_nodes:
+            raise self.invalid(f"{len(graph)} nodes, more than max_nodes = {self.max_nodes}", index)
+        if loops := list(nx.selfloop_edges(graph)):
+            raise self.invalid(f"node {loops[0][0]!r} has an edge to itself", index)
+
+    def _code(self, codes: Mapping[Label, int], label: Any, kind: str, name: object, index: int) -> int:
+        """The number of a label; a missing one is the only one there is."""
+        if label is None and len(codes) == 1:
+            return 1
+        try:
+            return codes[label]
+        except (KeyError, TypeError):
+            known = " ".join(map(str, codes))
+            raise self.invalid(f"{kind} {name!r} has label {label!r}, not one of: {known}", index) from None
+
+
+def read_json(text: str) -> tuple[list[Label | None], list[tuple[int, int, Label | None]]]:
+    """Node labels and edges (i, j, label) from a graph's JSON text. Raises `InvalidOutput`."""
+    try:
+        graph = json.loads(text)
+        labels, edges = list(graph["nodes"]), [(int(i), int(j), label) for i, j, label in graph["edges"]]
+        hash((*labels, *edges))  # a label is a word or a number, not a list
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidOutput(f"not a graph as {{'nodes': […], 'edges': [[i, j, label], …]}}: {text[:60]!r}") from error
+    for i, j, _ in edges:
+        if not (0 <= i < len(labels) and 0 <= j < len(labels)):
+            raise InvalidOutput(f"edge {i}–{j} of a graph with {len(labels)} nodes")
+    return labels, edges
+
+
+def write_json(labels: Sequence[Label | None], edges: Iterable[tuple[int, int, Label | None]]) -> str:
+    """The inverse of `read_json`."""
+    return json.dumps({"nodes": list(labels), "edges": [list(edge) for edge in edges]}, separators=(",", ":"))
+
+
+def _sorted(labels: set[Any]) -> tuple[Label, ...]:
+    """Labels in a stable order, numbers before words; a missing label is none."""
+    return tuple(sorted(cast("set[Label]", labels - {None}), key=lambda label: (isinstance(label, str), label)))

@@ -1,0 +1,115 @@
+"""`GraphSpace`: what every space of padded labelled graphs shares, whatever its objects are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar, TypeVar
+
+import torch
+from pydantic import Field
+from torch import Generator, Tensor
+
+from ele_core.interfaces import ComponentConfig, Metric, OutputSpace
+from ele_core.numerics.sets import ConvexSet, Simplex, SymmetricSimplex
+from ele_core.numerics.tensors import Tensors
+from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
+from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
+from ele_graphs.graphs.keys import graph_keys
+from ele_graphs.graphs.moves import graph_moves
+
+Label = str | int
+Y = TypeVar("Y")
+
+MAX_LABELS = 127  # a label and "nothing" fit into a signed byte
+MAX_NODES = 64  # what the edit distance holds
+
+
+class GraphSpace(OutputSpace[Y, Graphs]):
+    """Graphs of at most `max_nodes` nodes with node and edge labels; subclasses say what their objects are."""
+
+    class Config(ComponentConfig):
+        """What graph spaces have in common."""
+
+        augmentations: tuple[Augmentation, ...] = (Augmentation(),)
+        """What makes another view of a graph, applied one after the other."""
+        ged_budget: int = Field(default=100_000, ge=1)
+        """Steps of search for the edit distance of a pair, far more than 11 nodes need; then an upper bound counts."""
+
+    Batch: ClassVar[type[Tensors]] = Graphs
+
+    @property
+    @abstractmethod
+    def node_labels(self) -> Sequence[Label]:
+        """Node label k + 1 of a batch stands for `node_labels[k]`; 0 is a virtual node."""
+
+    @property
+    @abstractmethod
+    def edge_labels(self) -> Sequence[Label]:
+        """Edge label k + 1 of a batch stands for `edge_labels[k]`; 0 is no edge."""
+
+    @property
+    @abstractmethod
+    def max_nodes(self) -> int:
+        """m, the size that all graphs are padded to."""
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The numbers of node and edge labels."""
+        return Alphabet(len(self.node_labels), len(self.edge_labels))
+
+    @cached_property
+    def geometry(self) -> Mapping[str, ConvexSet]:
+        """Nodes: m simplices of T + 1 labels. Edges: symmetric, m × m simplices of S labels, "none" on the diagonal."""
+        return {
+            "nodes": Simplex(size=len(self.node_labels) + 1, rows=(self.max_nodes,)),
+            "edges": SymmetricSimplex(nodes=self.max_nodes, size=len(self.edge_labels) + 1),
+        }
+
+    def unrelax(self, point: Graphs) -> Graphs:
+        """The likeliest label of each node and edge; virtual nodes lose their edges."""
+        nearest = super().unrelax(point)
+        return without_loose_edges(nearest.map(lambda labels: labels.char()))
+
+    def augment(self, batch: Graphs, generator: Generator) -> Graphs:
+        """The configured augmentations, one after the other."""
+        return augment(batch, self.config.augmentations, self.alphabet, generator)
+
+    def keys(self, batch: Graphs) -> Tensor:
+        """(B, 2) int64, equal for isomorphic graphs, across padding sizes too: see `canonical.graph_keys`."""
+        return graph_keys(batch)
+
+    def equivalents(self, batch: Graphs, generator: Generator) -> Graphs:
+        """The same graphs with their nodes, virtual ones among them, in a random order."""
+        return permute(batch, torch.rand(batch.nodes.shape, generator=generator).argsort(dim=1).to(batch.device))
+
+    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
+        """Graphs one edit away, and the row each belongs to: see `moves.graph_moves`."""
+        return graph_moves(batch, self.alphabet, gradient)
+
+    @property
+    def metrics(self) -> Sequence[Metric[Graphs]]:
+        """Graph edit distance with and without edge labels, and the share of exact predictions."""
+        return (
+            Metric("ged_with_edges", "min", self._with_edges, "graph edit distance, edge labels counted"),
+            Metric("ged_without_edges", "min", self._without_edges, "graph edit distance, edges exist or not"),
+            self.exact_match,
+        )
+
+    def properties(self, batch: Graphs) -> dict[str, Tensor]:
+        """The numbers of nodes, edges and independent cycles."""
+        edges = (batch.edges != 0).sum(dim=(1, 2)) // 2
+        return {"nodes": batch.sizes, "edges": edges, "cycles": edges - batch.sizes + component_counts(batch)}
+
+    def _with_edges(self, predicted: Graphs, true: Graphs) -> Tensor:
+        return self._distances(predicted, true, edge_labels=True)
+
+    def _without_edges(self, predicted: Graphs, true: Graphs) -> Tensor:
+        return self._distances(predicted, true, edge_labels=False)
+
+    def _distances(self, predicted: Graphs, true: Graphs, *, edge_labels: bool) -> Tensor:
+        from ele_graphs.ged import edit_distance_bounds  # numba: only who measures pays for it
+
+        bounds = edit_distance_bounds(predicted, true, budget=self.config.ged_budget, edge_labels=edge_labels)
+        return bounds.upper.float()

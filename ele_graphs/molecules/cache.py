@@ -1,0 +1,164 @@
+"""SMILES read once and kept as memory-mapped arrays in a cache folder, under a hash of everything they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+import torch
+
+from ele_core.data.rejected import Rejected
+from ele_core.files.atomic import replace_folder
+from ele_core.runtime.context import Context
+from ele_graphs.graphs.batch import CompactGraphs
+
+if TYPE_CHECKING:
+    from ele_graphs.molecules.rdkit_adapter import Limits
+    from ele_graphs.molecules.reader import Block
+
+FORMAT = 1
+"""Part of the hash: a new one makes old caches stale."""
+KEPT_REJECTED = 100_000
+"""Refused rows that are kept one by one; beyond that they are counted by reason."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where SMILES come from: `texts()` streams them anew at each call."""
+
+    name: str
+    sha256: str
+    count: int
+    texts: Callable[[], Iterable[str]]
+
+    def at(self, rows: Sequence[int]) -> Source:
+        """Only these rows, given in order."""
+        digest = hashlib.sha256(f"{self.sha256} {list(rows)}".encode()).hexdigest()
+        return Source(self.name, digest, len(rows), lambda: _only(self.texts(), rows))
+
+
+@dataclass(frozen=True)
+class Molecules:
+    """Molecules that were read. `reasons` counts all refused rows, `rejected` lists the first 100,000."""
+
+    graphs: CompactGraphs
+    folder: Path
+    reasons: Counter[str]
+
+    @property
+    def smiles(self) -> list[str]:
+        """The canonical SMILES of each."""
+        return (self.folder / "smiles.txt").read_text(encoding="utf-8").splitlines()
+
+    @property
+    def rejected(self) -> list[Rejected]:
+        """The rows that were refused, each with its reason."""
+        with (self.folder / "rejected.jsonl").open(encoding="utf-8") as lines:
+            return [Rejected(*json.loads(line)) for line in lines]
+
+
+def load(source: Source, limits: Limits, context: Context, processes: int | None = None) -> Molecules:
+    """The molecules of `source` within `limits`, from the cache or read now, in parallel and with progress."""
+    from ele_graphs.molecules.rdkit_adapter import VERSION
+
+    key = json.dumps([FORMAT, source.sha256, asdict(limits), VERSION])
+    folder = cache_folder() / "molecules" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    found = _open(folder)
+    if found is None:
+        _read(source, limits, folder, context, processes)
+        found = _open(folder)
+    if found is None:
+        raise OSError(f"{folder} cannot be read right after it was written")
+    if not len(found.graphs):
+        found = Molecules(CompactGraphs(torch.zeros(0, _width(limits), dtype=torch.int8)), folder, found.reasons)
+    return found
+
+
+def cache_folder() -> Path:
+    """`$ELE_CACHE`, or `ele` in the user's cache folder."""
+    if chosen := os.environ.get("ELE_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ele"
+
+
+def _only(texts: Iterable[str], rows: Sequence[int]) -> Iterator[str]:
+    chosen = set(rows)
+    return (text for row, text in enumerate(texts) if row in chosen)
+
+
+def _open(folder: Path) -> Molecules | None:
+    """What is in the cache, or None where there is nothing or it is damaged."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        # Copy-on-write: torch wants writable memory, and the file stays as it is.
+        codes = np.load(folder / "codes.npy", mmap_mode="c" if summary["count"] else None)
+    except (OSError, ValueError, KeyError):
+        return None
+    if len(codes) != summary["count"]:
+        return None
+    return Molecules(CompactGraphs(torch.from_numpy(codes)), folder, Counter(summary["reasons"]))
+
+
+def _read(source: Source, limits: Limits, folder: Path, context: Context, processes: int | None) -> None:
+    from ele_graphs.molecules.reader import BLOCK, read_many
+
+    blocks = read_many(source.texts(), limits, processes)
+    shown = context.monitor.progress(
+        blocks, description=f"reading molecules of {source.name} (thousands)", total=ceil(source.count / BLOCK)
+    )
+    with replace_folder(folder) as fresh:
+        _write(shown, fresh, _width(limits))
+
+
+def _write(blocks: Iterable[Block], folder: Path, width: int) -> None:
+    """Blocks into files as they come: memory does not grow with their number."""
+    reasons: Counter[str] = Counter()
+    count = 0
+    with (
+        _growing_array(folder / "codes.npy", width) as codes,
+        (folder / "smiles.txt").open("w", encoding="utf-8") as smiles,
+        (folder / "rejected.jsonl").open("w", encoding="utf-8") as rejected,
+    ):
+        for block in blocks:
+            codes.write(block.codes.tobytes())
+            smiles.writelines(f"{text}\n" for text in block.smiles)
+            room = max(0, KEPT_REJECTED - reasons.total())
+            rejected.writelines(json.dumps(row) + "\n" for row in block.rejected[:room])
+            reasons.update(reason for *_, reason in block.rejected)
+            count += len(block.rows)
+    (folder / "summary.json").write_text(json.dumps({"count": count, "reasons": reasons}), encoding="utf-8")
+
+
+@contextmanager
+def _growing_array(file: Path, width: int) -> Iterator[BinaryIO]:
+    """A .npy file of int8 rows whose number is known at the end only, when its header is written again."""
+    with file.open("wb") as stream:
+        _write_header(stream, 0, width)
+        start = stream.tell()
+        yield stream
+        rows = (stream.tell() - start) // width
+        stream.seek(0)
+        _write_header(stream, rows, width)
+        if stream.tell() != start:
+            raise OSError(f"the header of {file} changed its length")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _write_header(stream: BinaryIO, rows: int, width: int) -> None:
+    header = {"descr": "|i1", "fortran_order": False, "shape": (rows, width)}
+    np.lib.format.write_array_header_1_0(stream, header)
+
+
+def _width(limits: Limits) -> int:
+    size = limits.max_atoms or 0
+    return size * (size + 1) // 2

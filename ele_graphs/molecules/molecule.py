@@ -1,0 +1,95 @@
+"""`Molecule`: atoms and bonds, with its SMILES where it is a valid molecule and an honest None where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from ele_core.errors import InvalidOutput
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from rdkit import Chem
+
+
+@dataclass(frozen=True)
+class Molecule:
+    """A molecular graph without hydrogens, charges and stereo; kekulized, so that each bond has an order.
+
+    Read from a SMILES, atoms stand in the order of the canonical SMILES, so that equal molecules are equal objects.
+    A predicted graph need not be a valid molecule: then `valid` is false and `smiles` is None.
+    """
+
+    atoms: tuple[str, ...]
+    """Element symbols."""
+    bonds: tuple[tuple[int, int, str], ...]
+    """Triples (atom, atom, "single" | "double" | "triple"), the lower atom first, sorted."""
+
+    @classmethod
+    def from_smiles(cls, smiles: str) -> Self:
+        """Canonical without stereo, kekulized, no hydrogens. Raises `InvalidOutput` with the reason."""
+        from ele_graphs.molecules.rdkit_adapter import Unreadable, read
+
+        try:
+            reading = read(smiles)
+        except Unreadable as refused:
+            raise InvalidOutput(f"{smiles!r}: {refused}") from None
+        return cls(reading.atoms, reading.bonds)
+
+    @classmethod
+    def from_rdkit(cls, molecule: Chem.Mol) -> Self:
+        """The same from an RDKit molecule."""
+        from ele_graphs.molecules.rdkit_adapter import Unreadable, read_molecule
+
+        try:
+            reading = read_molecule(molecule)
+        except Unreadable as refused:
+            raise InvalidOutput(str(refused)) from None
+        return cls(reading.atoms, reading.bonds)
+
+    @cached_property
+    def smiles(self) -> str | None:
+        """The canonical SMILES, charges inferred where valences need them; None where it is not a valid molecule."""
+        from ele_graphs.molecules.rdkit_adapter import canonical_smiles
+
+        return canonical_smiles(self.atoms, self.bonds)
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is one connected molecule that RDKit sanitises."""
+        return self.smiles is not None
+
+    def to_rdkit(self) -> Chem.Mol:
+        """A sanitised RDKit molecule; where it is not valid, the bare atoms and bonds, not sanitised."""
+        from ele_graphs.molecules.rdkit_adapter import assemble, build
+
+        molecule = build(self.atoms, self.bonds)
+        return assemble(self.atoms, self.bonds) if molecule is None else molecule
+
+    def to_networkx(self) -> nx.Graph[Any]:
+        """A graph with the node attribute `label` (element) and the edge attribute `label` (bond)."""
+        import networkx as nx
+
+        graph: nx.Graph[Any] = nx.Graph()
+        graph.add_nodes_from((i, {"label": symbol}) for i, symbol in enumerate(self.atoms))
+        graph.add_edges_from((i, j, {"label": bond}) for i, j, bond in self.bonds)
+        return graph
+
+    def to_svg(self, against: Molecule | None = None) -> str:
+        """A picture; atoms and bonds that `against` does not share are highlighted."""
+        from ele_graphs.molecules.rdkit_adapter import draw
+
+        return draw(self.to_rdkit(), None if against is None else against.to_rdkit())
+
+    def to_png(self, against: Molecule | None = None) -> bytes:
+        """The same picture as PNG."""
+        from ele_graphs.molecules.rdkit_adapter import draw_png
+
+        return draw_png(self.to_rdkit(), None if against is None else against.to_rdkit())
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+    def __str__(self) -> str:
+        return self.smiles or f"not a valid molecule of {len(self.atoms)} atoms"

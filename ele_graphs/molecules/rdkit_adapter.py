@@ -1,0 +1,297 @@
+"""The only module that imports rdkit: SMILES to atoms and bonds, back to molecules, and drawings.
+
+It imports neither torch nor ele_core, so that the workers of `molecule_reader` start fast.
+Charges, hydrogens, stereo and isotopes are no part of a molecule here: only which atoms there are and how they bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import rdkit
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
+from rdkit.Chem.Draw import rdMolDraw2D
+
+from ele_graphs.molecules.svg import compact
+
+VERSION = rdkit.__version__
+BOND_TYPES = {
+    "single": Chem.BondType.SINGLE,
+    "double": Chem.BondType.DOUBLE,
+    "triple": Chem.BondType.TRIPLE,
+    "quadruple": Chem.BondType.QUADRUPLE,
+}
+HIGHLIGHT = (1.0, 0.74, 0.35)
+"""Orange: told from the colours of all elements, also by who does not see red and green apart."""
+_BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
+
+Atoms = tuple[str, ...]
+"""Element symbols."""
+Bonds = tuple[tuple[int, int, str], ...]
+"""Triples of atom, atom, bond name, the lower atom first, sorted."""
+
+
+class Unreadable(ValueError):
+    """A SMILES or molecule that is refused; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a molecule may be made of; None means anything that RDKit knows."""
+
+    elements: Collection[str] | None = None
+    bonds: Collection[str] | None = None
+    max_atoms: int | None = None
+    min_atoms: int = 1
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A molecule that was read: canonical SMILES without stereo, and the kekulized graph in its order."""
+
+    smiles: str
+    atoms: Atoms
+    bonds: Bonds
+
+
+def read(smiles: str, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
+    """Parse, write canonically without stereo, parse again, kekulize, drop hydrogens. Raises `Unreadable`."""
+    text = smiles.strip() if isinstance(smiles, str) else ""
+    if not text:
+        raise Unreadable("empty SMILES")
+    with quiet():
+        molecule = Chem.MolFromSmiles(text)
+        if molecule is None:
+            raise Unreadable(_why_not(text))
+        return read_molecule(molecule, limits)
+
+
+def rewritten(smiles: str, seed: int) -> str | None:
+    """The same molecule written in a random order of its atoms; None where it cannot be read."""
+    with quiet():
+        molecule = Chem.MolFromSmiles(smiles)
+        return None if molecule is None else str(Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=seed)[0])
+
+
+def read_molecule(molecule: Chem.Mol, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
+    """The same for an RDKit molecule."""
+    with quiet():
+        canonical = Chem.MolToSmiles(molecule, isomericSmiles=False)
+        _check_size(canonical, molecule, limits)
+        again = Chem.MolFromSmiles(canonical)
+        if again is None:
+            raise Unreadable(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
+        Chem.Kekulize(again, clearAromaticFlags=True)
+        atoms = tuple(atom.GetSymbol() for atom in again.GetAtoms())
+        if len(atoms) < limits.min_atoms:
+            raise Unreadable(f"{_count(len(atoms))} only, fewer than {limits.min_atoms}")
+        _check_elements(atoms, limits)
+        return Reading(canonical, atoms, _bonds(again, limits))
+
+
+def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol | None:
+    """A sanitised molecule, or None where there is none: not connected, or valences that no charge explains.
+
+    First with neutral atoms; then N of valence 4 and O of valence 3 become positive, each beside or else far from an
+    atom that can be negative (see `_donor`), as in nitro groups, N-oxides, isocyanides, azides and zwitterions.
+    """
+    with quiet():
+        try:
+            molecule = assemble(atoms, bonds)
+        except (RuntimeError, KeyError):  # no such element or bond, or an atom bound to itself
+            return None
+        if not atoms or len(Chem.GetMolFrags(molecule)) > 1:
+            return None
+        if _sanitised(molecule):
+            return molecule
+        molecule = assemble(atoms, bonds)
+        _charge(molecule)
+        return molecule if _sanitised(molecule) else None
+
+
+def assemble(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol:
+    """The atoms and bonds as they are, not sanitised: good for drawing, whatever the valences."""
+    molecule = Chem.RWMol()
+    for symbol in atoms:
+        molecule.AddAtom(Chem.Atom(symbol))
+    for i, j, name in bonds:
+        molecule.AddBond(i, j, BOND_TYPES[name])
+    return molecule.GetMol()
+
+
+def canonical_smiles(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> str | None:
+    """The canonical SMILES of a graph, or None where it is not a valid molecule."""
+    molecule = build(atoms, bonds)
+    return None if molecule is None else Chem.MolToSmiles(molecule, isomericSmiles=False)
+
+
+def in_order(bonds: Iterable[tuple[int, int, str]]) -> Bonds:
+    """Each bond with its lower atom first, sorted."""
+    return tuple(sorted((min(i, j), max(i, j), name) for i, j, name in bonds))
+
+
+def is_molecule(obj: object) -> bool:
+    """Whether `obj` is an RDKit molecule."""
+    return isinstance(obj, Chem.Mol)
+
+
+def largest_valence(symbol: str) -> int:
+    """The most bonds a neutral atom of an element makes, by RDKit's table; elements without a limit there have 8."""
+    valences = Chem.GetPeriodicTable().GetValenceList(symbol)
+    return 8 if -1 in valences else max(valences)
+
+
+def unknown_elements(symbols: Collection[str]) -> list[str]:
+    """Those that are no symbol of a chemical element."""
+    table = Chem.GetPeriodicTable()
+    known = {table.GetElementSymbol(number) for number in range(1, 119)}
+    return [symbol for symbol in symbols if symbol not in known]
+
+
+def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
+    """An SVG of a molecule, sanitised or not; what it does not share with `reference` is highlighted.
+
+    It is turned so that what both share lies as in the picture of the reference.
+    """
+    return compact(_drawn(rdMolDraw2D.MolDraw2DSVG(*size), molecule, reference))
+
+
+def draw_png(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (440, 360)) -> bytes:
+    """The same as PNG."""
+    png: bytes = _drawn(rdMolDraw2D.MolDraw2DCairo(*size), molecule, reference)
+    return png
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """RDKit says nothing on standard error inside: we say it ourselves."""
+    block = rdBase.BlockLogs()
+    try:
+        yield
+    finally:
+        del block
+
+
+def _drawn(canvas: Any, molecule: Chem.Mol, reference: Chem.Mol | None) -> Any:
+    """What is on a canvas of RDKit's once the molecule is drawn there."""
+    with quiet():
+        molecule, reference = _laid_out(molecule), None if reference is None else _laid_out(reference)
+        atoms, bonds = ([], []) if reference is None else _compared(molecule, reference)
+        options = canvas.drawOptions()
+        options.prepareMolsBeforeDrawing = False
+        options.clearBackground = False
+        options.setHighlightColour(HIGHLIGHT)
+        canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
+        canvas.FinishDrawing()
+        return canvas.GetDrawingText()
+
+
+def _laid_out(molecule: Chem.Mol) -> Chem.Mol:
+    """A copy with coordinates in the plane."""
+    copy = Chem.Mol(molecule)
+    copy.UpdatePropertyCache(strict=False)
+    Chem.FastFindRings(copy)
+    rdDepictor.Compute2DCoords(copy)
+    return copy
+
+
+def _check_size(canonical: str, molecule: Chem.Mol, limits: Limits) -> None:
+    """Refuse before the second parse what is certain to be refused."""
+    if not canonical:
+        raise Unreadable("no atoms")
+    if "." in canonical:
+        raise Unreadable(f"{canonical.count('.') + 1} fragments, one expected: {canonical}")
+    heavy = molecule.GetNumHeavyAtoms()
+    if limits.max_atoms is not None and heavy > limits.max_atoms:
+        raise Unreadable(f"{_count(heavy)}, more than max_atoms = {limits.max_atoms}")
+
+
+def _check_elements(atoms: Atoms, limits: Limits) -> None:
+    if "*" in atoms:
+        raise Unreadable("holds a dummy atom (*)")
+    if limits.elements is None:
+        return
+    for symbol in atoms:
+        if symbol not in limits.elements:
+            raise Unreadable(f"element {symbol} is not one of {' '.join(limits.elements)}")
+
+
+def _bonds(molecule: Chem.Mol, limits: Limits) -> Bonds:
+    bonds = []
+    for bond in molecule.GetBonds():
+        kind = bond.GetBondType()
+        name = _BOND_NAMES.get(kind)
+        if name is None or (limits.bonds is not None and name not in limits.bonds):
+            known = " ".join(limits.bonds if limits.bonds is not None else BOND_TYPES)
+            raise Unreadable(f"bond {name or str(kind).lower()} is not one of {known}")
+        bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), name))
+    return in_order(bonds)
+
+
+def _why_not(smiles: str) -> str:
+    """RDKit's own reason, in one line."""
+    molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+    if molecule is None:
+        return "not a SMILES that RDKit can read"
+    problems = Chem.DetectChemistryProblems(molecule)
+    return problems[0].Message() if problems else "not a molecule that RDKit accepts"
+
+
+def _count(atoms: int) -> str:
+    return "1 atom" if atoms == 1 else f"{atoms} atoms"
+
+
+def _sanitised(molecule: Chem.Mol) -> bool:
+    return Chem.SanitizeMol(molecule, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
+
+
+def _charge(molecule: Chem.Mol) -> None:
+    """Give positive charges where valence needs them, and a negative one for each where there is a place."""
+    order = {atom.GetIdx(): sum(int(b.GetBondTypeAsDouble()) for b in atom.GetBonds()) for atom in molecule.GetAtoms()}
+    for atom in molecule.GetAtoms():
+        if (atom.GetSymbol(), order[atom.GetIdx()]) not in {("N", 4), ("O", 3)}:
+            continue
+        atom.SetFormalCharge(1)
+        donor = _donor(atom.GetNeighbors(), order) or _donor(molecule.GetAtoms(), order)
+        if donor is not None:
+            donor.SetFormalCharge(-1)
+
+
+def _donor(atoms: Iterable[Chem.Atom], order: dict[int, int]) -> Chem.Atom | None:
+    """The first atom that can take a negative charge: a terminal O–, N=, or C≡."""
+    places = list(atoms)
+    for symbol, valence in (("O", 1), ("N", 2), ("C", 3), ("N", 1)):
+        for atom in places:
+            fits = atom.GetSymbol() == symbol and order[atom.GetIdx()] == valence and atom.GetDegree() == 1
+            if fits and atom.GetFormalCharge() == 0:
+                return atom
+    return None
+
+
+def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
+    """Atoms and bonds of `molecule` outside its largest common connected part with `reference`, within a second.
+
+    It is turned, and mirrored where that helps, so that the part lies as in `reference`; laid out alike where all is.
+    """
+    common = rdFMCS.FindMCS([molecule, reference], timeout=1)
+    pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # matches nothing where there is nothing common
+    matches = molecule.GetSubstructMatches(pattern, uniquify=False, maxMatches=24)
+    there = reference.GetSubstructMatch(pattern)
+    maps = [list(zip(match, there, strict=True)) for match in matches if len(there) > 2]
+    if maps:
+        nearest = min(maps, key=lambda pairs: rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs))
+        rdMolAlign.AlignMol(molecule, reference, atomMap=nearest)
+        if molecule.GetNumBonds() == reference.GetNumBonds() == common.numBonds:
+            for own, other in nearest:
+                molecule.GetConformer().SetAtomPosition(own, reference.GetConformer().GetAtomPosition(other))
+    match = matches[0] if matches else ()
+    shared = {
+        molecule.GetBondBetweenAtoms(match[bond.GetBeginAtomIdx()], match[bond.GetEndAtomIdx()]).GetIdx()
+        for bond in (pattern.GetBonds() if match else ())
+    }
+    atoms = [i for i in range(molecule.GetNumAtoms()) if i not in match]
+    return atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]

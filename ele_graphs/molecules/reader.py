@@ -1,0 +1,242 @@
+"""Many SMILES at once: read in parallel by worker processes, in blocks, each refused row with its reason.
+
+The workers are plain subprocesses of this module that speak JSON lines. multiprocessing would import the user's script
+again (spawn) or copy a process with torch's threads in it (fork); a worker that dies takes one SMILES with it, not all.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ele_graphs.molecules.rdkit_adapter import Limits, Reading, Unreadable, read
+
+BLOCK = 1000
+IN_PROCESS = 2 * BLOCK  # below this, starting workers takes longer than reading
+
+Encoded = tuple[str, bytes]
+"""A canonical SMILES and its code."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What came of a block of SMILES, in their order.
+
+    rows: where each accepted one stands in the whole; smiles: its canonical form;
+    codes: (n, m(m+1)/2) int8, as in `CompactGraphs`; rejected: (row, text, reason) of all the others.
+    """
+
+    rows: list[int]
+    smiles: list[str]
+    codes: npt.NDArray[np.int8]
+    rejected: list[tuple[int, str, str]]
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.rejected)
+
+
+def read_many(smiles: Iterable[str], limits: Limits, processes: int | None = None) -> Iterator[Block]:
+    """Blocks of up to 1,000 SMILES, streamed in order, at most a few blocks in memory; `limits` must be complete.
+
+    processes: how many workers; by default one for each processor, none for fewer than 2,000 SMILES.
+    """
+    texts = iter(smiles)
+    head = list(islice(texts, IN_PROCESS))
+    if processes == 0 or (processes is None and len(head) < IN_PROCESS):
+        return _numbered((block, read_block(block, limits)) for block in _blocks(_chain(head, texts)))
+    return _numbered(_in_parallel(_blocks(_chain(head, texts)), limits, processes or os.cpu_count() or 1))
+
+
+def read_block(smiles: Sequence[str], limits: Limits) -> list[Encoded | str]:
+    """For each SMILES its canonical form and code, or the reason why it was refused."""
+    encoder = CodeWriter(limits)
+    return [_read_one(text, limits, encoder) for text in smiles]
+
+
+class CodeWriter:
+    """Writes a molecule as the upper triangle of its bonds with the elements on the diagonal, one byte each."""
+
+    def __init__(self, limits: Limits) -> None:
+        if limits.elements is None or limits.bonds is None or limits.max_atoms is None:
+            raise ValueError("reading into arrays needs elements, bonds and max_atoms")
+        self.size = limits.max_atoms
+        self.elements = {symbol: code for code, symbol in enumerate(limits.elements, 1)}
+        self.bonds = {name: code for code, name in enumerate(limits.bonds, 1)}
+
+    @property
+    def width(self) -> int:
+        """m(m+1)/2 bytes."""
+        return self.size * (self.size + 1) // 2
+
+    def place(self, i: int, j: int) -> int:
+        """Where entry (i, j) of the matrix stands, row by row."""
+        low, high = min(i, j), max(i, j)
+        return low * self.size - low * (low - 1) // 2 + high - low
+
+    def write(self, reading: Reading) -> bytes:
+        """The code of one molecule."""
+        code = bytearray(self.width)
+        for i, symbol in enumerate(reading.atoms):
+            code[self.place(i, i)] = self.elements[symbol]
+        for i, j, name in reading.bonds:
+            code[self.place(i, j)] = self.bonds[name]
+        return bytes(code)
+
+
+class Worker:
+    """One subprocess; started again when it dies."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.process = self._start()
+
+    def read(self, smiles: Sequence[str]) -> list[Encoded | str]:
+        """As `read_block`, in the subprocess; the SMILES that kills it is found by halving and refused."""
+        reply = self._ask(json.dumps(list(smiles)))
+        if reply:
+            return [(row[0], base64.b64decode(row[1])) if isinstance(row, list) else row for row in json.loads(reply)]
+        self.close()
+        self.process = self._start()
+        if len(smiles) == 1:
+            return ["RDKit crashed on it"]
+        half = len(smiles) // 2
+        return self.read(smiles[:half]) + self.read(smiles[half:])
+
+    def close(self) -> None:
+        """End the subprocess."""
+        self.process.kill()
+        self.process.communicate()
+
+    def _start(self) -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+            "PYTHONUTF8": "1",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__ if __name__ != "__main__" else "ele_graphs.molecules.reader"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            encoding="utf-8",
+        )
+        if not self._ask(json.dumps(asdict(self.limits))):
+            self.close()
+            raise RuntimeError(f"a worker process of {__name__} does not start: see its error above")
+        return self.process
+
+    def _ask(self, line: str) -> str:
+        """One line out, one line back; empty where the process is dead."""
+        assert self.process.stdin is not None  # opened as pipes
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return ""
+        return self.process.stdout.readline()
+
+
+class WorkerPool:
+    """Workers that threads borrow, one block at a time."""
+
+    def __init__(self, limits: Limits, size: int) -> None:
+        self.idle: SimpleQueue[Worker] = SimpleQueue()
+        self.workers = [Worker(limits) for _ in range(size)]
+        for worker in self.workers:
+            self.idle.put(worker)
+
+    def read(self, smiles: list[str]) -> tuple[list[str], list[Encoded | str]]:
+        """The block with what came of it."""
+        worker = self.idle.get()
+        try:
+            return smiles, worker.read(smiles)
+        finally:
+            self.idle.put(worker)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.close()
+
+
+def _in_parallel(
+    blocks: Iterator[list[str]], limits: Limits, processes: int
+) -> Iterator[tuple[list[str], list[Encoded | str]]]:
+    """Blocks in order, two for each worker under way."""
+    with WorkerPool(limits, processes) as pool, ThreadPoolExecutor(processes) as threads:
+        under_way: deque[Future[tuple[list[str], list[Encoded | str]]]] = deque()
+        for block in blocks:
+            under_way.append(threads.submit(pool.read, block))
+            if len(under_way) > 2 * processes:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
+def _numbered(results: Iterator[tuple[list[str], list[Encoded | str]]]) -> Iterator[Block]:
+    """Results as blocks of arrays that know their rows."""
+    start = 0
+    for texts, outcomes in results:
+        accepted = [(start + k, out) for k, out in enumerate(outcomes) if not isinstance(out, str)]
+        rejected = [
+            (start + k, text, out)
+            for k, (text, out) in enumerate(zip(texts, outcomes, strict=True))
+            if isinstance(out, str)
+        ]
+        codes = np.frombuffer(b"".join(code for _, (_, code) in accepted), np.int8)
+        codes = codes.reshape(len(accepted), -1) if accepted else codes.reshape(0, 0)
+        yield Block([row for row, _ in accepted], [text for _, (text, _) in accepted], codes, rejected)
+        start += len(texts)
+
+
+def _read_one(text: str, limits: Limits, encoder: CodeWriter) -> Encoded | str:
+    try:
+        reading = read(text, limits)
+    except Unreadable as refused:
+        return str(refused)
+    except Exception as error:  # RDKit raises more than it documents, and one odd row must not end the run
+        return f"RDKit failed: {type(error).__name__}: {error}"
+    return reading.smiles, encoder.write(reading)
+
+
+def _chain(head: list[str], tail: Iterator[str]) -> Iterator[str]:
+    yield from head
+    yield from tail
+
+
+def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:
+    while block := list(islice(texts, BLOCK)):
+        yield block
+
+
+def _serve() -> None:
+    """The worker: limits first, then a list of SMILES a line, answered by a list of codes and reasons."""
+    limits = Limits(**json.loads(sys.stdin.readline()))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        answer: list[Any] = [
+            out if isinstance(out, str) else (out[0], base64.b64encode(out[1]).decode())
+            for out in read_block(json.loads(line), limits)
+        ]
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()

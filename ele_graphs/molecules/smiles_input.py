@@ -1,0 +1,46 @@
+"""SMILES as input: a text that can be written in many ways and mean the same molecule."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Generator
+
+from ele_core.components.inputs.text import UNKNOWN, TextInput, Texts
+from ele_core.data.packing import accept
+from ele_core.numerics.tensors import Tensors
+from ele_graphs.molecules.rdkit_adapter import rewritten
+
+
+class SmilesInput(TextInput):
+    """Text, of which a share is written anew in every training batch, the atoms in a random order."""
+
+    class Config(TextInput.Config):
+        """The options of `text`, and how much is written anew."""
+
+        rewrite: float = Field(0.0, ge=0, le=1)
+        """The share of a training batch that is written anew; a text that is no SMILES stays as it is."""
+
+    config: Config
+
+    def examples(self) -> list[str]:
+        """Small molecules."""
+        return ["CCO", "OCC", "C1CC1", "CC(=O)N", "C#N"]
+
+    def augment(self, batch: Tensors, generator: Generator) -> Tensors:
+        """Each text in another order of its atoms, with the chance `rewrite`; one that would not fit stays."""
+        assert isinstance(batch, Texts)
+        if not self.config.rewrite:
+            return batch
+        chosen = (torch.rand(len(batch), generator=generator) < self.config.rewrite).nonzero().flatten()
+        seeds = torch.randint(1 << 30, (len(chosen),), generator=generator).tolist()
+        texts = [rewritten(text, seed) or text for text, seed in zip(self.unpack(batch[chosen]), seeds, strict=True)]
+        parts, accepted, _ = accept(texts, self.pack)
+        if not parts:
+            return batch
+        views = Texts.cat(part for part in parts if isinstance(part, Texts))
+        known = (views.tokens != UNKNOWN).all(dim=1)
+        rows = chosen[accepted][known]
+        tokens, lengths = batch.tokens.clone(), batch.lengths.clone()
+        tokens[rows], lengths[rows] = views.tokens[known], views.lengths[known]
+        return Texts(tokens, lengths)

@@ -1,0 +1,87 @@
+"""Where molecules come from: QM9 in the package qm9pack, and files of SMILES such as GDB-11."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from ele_core.errors import DataError
+from ele_graphs.molecules.cache import Source
+
+QM9_FILES = ("qm9_part1.csv", "qm9_part2.csv", "qm9_part3.csv")
+SUFFIXES = (".smi", ".smi.gz", ".smiles", ".smiles.gz", ".txt", ".txt.gz")
+CHUNK = 1 << 20
+
+
+def qm9() -> Source:
+    """The 130,831 SMILES of QM9, from the files of qm9pack: its own loader needs a removed module of setuptools."""
+    specification = importlib.util.find_spec("qm9pack")
+    if specification is None or not specification.submodule_search_locations:
+        raise DataError(
+            "QM9 comes from the package qm9pack, which is not installed.",
+            fix="pip install 'explicit-loss-embedding[qm9]'",
+        )
+    folder = Path(specification.submodule_search_locations[0]) / "data"
+    files = [folder / name for name in QM9_FILES]
+    for file in files:
+        if not file.is_file():
+            raise DataError("missing from qm9pack.", where=str(file), fix="pip install --force-reinstall qm9pack")
+    digest, lines = _digest(files)
+    return Source("QM9", digest, lines - len(files), lambda: _column(files, "SMILES"))
+
+
+def smiles_files(path: str | Path) -> Source:
+    """A file of SMILES in the first column, or a folder of them such as `gdb11_size01.smi` … `gdb11_size11.smi`."""
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise DataError("no such file or folder.", where=str(path))
+    files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES)) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"no files that end in {' '.join(SUFFIXES)}.", where=str(path))
+    digest, lines = _digest(files)
+    return Source(path.name, digest, lines, lambda: _first_column(files))
+
+
+def _digest(files: Sequence[Path]) -> tuple[str, int]:
+    """The SHA-256 and the number of lines of what the files hold, one after the other."""
+    digest, lines = hashlib.sha256(), 0
+    for file in files:
+        try:
+            with _opened(file) as stream:
+                last = b"\n"
+                while chunk := stream.read(CHUNK):
+                    digest.update(chunk)
+                    lines += chunk.count(b"\n")
+                    last = chunk
+                lines += not last.endswith(b"\n")
+        except (OSError, EOFError) as error:
+            raise DataError(f"cannot be read: {error}", where=str(file)) from error
+        digest.update(b"\0")
+    return digest.hexdigest(), lines
+
+
+def _column(files: Sequence[Path], name: str) -> Iterator[str]:
+    for file in files:
+        with file.open(encoding="utf-8", newline="") as stream:
+            rows = csv.reader(stream)
+            place = next(rows).index(name)
+            for row in rows:
+                yield row[place]
+
+
+def _first_column(files: Sequence[Path]) -> Iterator[str]:
+    """The first word of each line; an empty line is an empty SMILES, so that rows keep their numbers."""
+    for file in files:
+        with _opened(file) as stream:
+            for line in stream:
+                words = line.decode("utf-8", errors="replace").split(maxsplit=1)
+                yield words[0] if words else ""
+
+
+def _opened(file: Path) -> IO[bytes]:
+    return gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb")  # type: ignore[return-value]  # typeshed: GzipFile is no IO

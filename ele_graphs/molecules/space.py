@@ -1,0 +1,229 @@
+"""`molecule`: molecules as graphs of atoms and bonds, read from SMILES or RDKit and given back as valid as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from ele_core.errors import InvalidOutput
+from ele_core.interfaces import Drawing, Metric
+from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
+from ele_graphs.graphs.networkx_space import read_json, write_json
+from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
+from ele_graphs.molecules.molecule import Molecule
+
+if TYPE_CHECKING:
+    from rdkit import Chem
+
+    from ele_graphs.molecules.rdkit_adapter import Limits
+
+Bond = Literal["single", "double", "triple", "quadruple"]
+ELEMENTS = ("C", "N", "O", "F")
+BONDS: tuple[Bond, ...] = ("single", "double", "triple")
+ORDERS: dict[str, int] = {"single": 1, "double": 2, "triple": 3, "quadruple": 4}
+
+
+class MoleculeSpace(GraphSpace[Molecule]):
+    """Molecules of at most `max_atoms` heavy atoms: nodes are elements, edges are bonds of a kekulized structure.
+
+    Objects go in as `Molecule`, SMILES or RDKit molecule and come back as `Molecule`. Hydrogens, charges and stereo are
+    not part of the graph. As text a molecule is its SMILES, or the graph as JSON where it is not valid.
+    """
+
+    class Config(GraphSpace.Config):
+        """Elements, bonds and size."""
+
+        elements: tuple[str, ...] = Field(default=ELEMENTS, min_length=1, max_length=MAX_LABELS)
+        """Symbols of the elements an atom can be of."""
+        bonds: tuple[Bond, ...] = Field(default=BONDS, min_length=1)
+        """The bonds there can be."""
+        max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
+        """The most heavy atoms."""
+        legal_moves: bool = True
+        """Search visits only structures in which no atom has more bonds than its element allows without charge."""
+
+        @field_validator("elements")
+        @classmethod
+        def _known(cls, elements: tuple[str, ...]) -> tuple[str, ...]:
+            if len(set(elements)) < len(elements):
+                raise ValueError("an element stands twice")
+            if not set(elements) <= set(ELEMENTS):  # who needs no others does not wait for rdkit
+                from ele_graphs.molecules.rdkit_adapter import unknown_elements
+
+                if unknown := unknown_elements(elements):
+                    raise ValueError(f"no elements: {' '.join(unknown)}")
+            return elements
+
+    config: Config
+
+    @property
+    def node_labels(self) -> Sequence[str]:
+        """The elements."""
+        return self.config.elements
+
+    @property
+    def edge_labels(self) -> Sequence[str]:
+        """The bonds."""
+        return self.config.bonds
+
+    @property
+    def max_nodes(self) -> int:
+        """The most heavy atoms."""
+        return self.config.max_atoms
+
+    def limits(self, min_atoms: int = 1) -> Limits:
+        """The same configuration, for the functions that read SMILES."""
+        from ele_graphs.molecules.rdkit_adapter import Limits
+
+        return Limits(self.config.elements, self.config.bonds, self.config.max_atoms, min_atoms)
+
+    def pack(self, objects: Sequence[Molecule | str | Chem.Mol]) -> Graphs:
+        """Molecules, SMILES or RDKit molecules → nodes (B, m), edges (B, m, m)."""
+        elements = {symbol: code for code, symbol in enumerate(self.config.elements, 1)}
+        bonds = {name: code for code, name in enumerate(self.edge_labels, 1)}
+        labels, edges = [], []
+        for index, obj in enumerate(objects):
+            molecule = self._checked(obj, index)
+            labels.append([elements[symbol] for symbol in molecule.atoms])
+            edges.append([(i, j, bonds[name]) for i, j, name in molecule.bonds])
+        return from_lists(labels, edges, self.max_nodes)
+
+    def unpack(self, batch: Graphs) -> list[Molecule]:
+        """One `Molecule` a row, flagged by its `valid`."""
+        return [
+            Molecule(
+                tuple(self.config.elements[code - 1] for code in labels),
+                tuple((i, j, self.config.bonds[code - 1]) for i, j, code in edges),
+            )
+            for labels, edges in to_lists(batch)
+        ]
+
+    @classmethod
+    def parse(cls, text: str) -> Molecule:
+        """A molecule from its SMILES, or from a graph as JSON. Raises `InvalidOutput` with the reason."""
+        if not text.lstrip().startswith("{"):
+            return Molecule.from_smiles(text)
+        from ele_graphs.molecules.rdkit_adapter import in_order
+
+        atoms, bonds = read_json(text)
+        molecule = Molecule(tuple(map(str, atoms)), in_order((i, j, str(bond)) for i, j, bond in bonds))
+        try:
+            molecule.to_rdkit()
+        except (RuntimeError, KeyError) as error:
+            raise InvalidOutput(f"not a graph of atoms and bonds: {text[:60]!r}") from error
+        return molecule
+
+    @classmethod
+    def format(cls, obj: Molecule | str | Chem.Mol) -> str:
+        """Its canonical SMILES, or its graph as JSON where it is not a valid molecule."""
+        molecule = as_molecule(obj)
+        return molecule.smiles or write_json(molecule.atoms, molecule.bonds)
+
+    def render(self, obj: Molecule | str | Chem.Mol, against: Molecule | str | Chem.Mol | None = None) -> Drawing:
+        """RDKit's picture, what `against` does not share highlighted; the text says where it is not valid."""
+        molecule = as_molecule(obj)
+        reference = None if against is None else as_molecule(against)
+        text = self.format(molecule) if molecule.valid else f"not a valid molecule: {self.format(molecule)}"
+        if not molecule.atoms:
+            return Drawing(text)
+        return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
+
+    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
+        """Molecules one edit away, those with an atom of too many bonds left out where `legal_moves` says so."""
+        moved, owner = super().moves(batch, gradient)
+        if not self.config.legal_moves:
+            return moved, owner
+        legal = self.within_valence(moved).nonzero().flatten()
+        return moved[legal], owner[legal]
+
+    def within_valence(self, batch: Graphs) -> Tensor:
+        """(B,) true where no atom's bonds add up to more than the valence of its neutral element."""
+        orders = torch.tensor([0, *(ORDERS[bond] for bond in self.config.bonds)], device=batch.device)
+        allowed = torch.tensor([0, *self._valences], device=batch.device)
+        return (orders[batch.edges.long()].sum(dim=2) <= allowed[batch.nodes.long()]).all(dim=1)
+
+    @cached_property
+    def _valences(self) -> list[int]:
+        from ele_graphs.molecules.rdkit_adapter import largest_valence
+
+        return [largest_valence(element) for element in self.config.elements]
+
+    @property
+    def metrics(self) -> Sequence[Metric[Graphs]]:
+        """Those of graphs, and the share of predictions that are valid molecules."""
+        return (*super().metrics, Metric("valid", "max", self._valid, "share of predictions that are valid molecules"))
+
+    def properties(self, batch: Graphs) -> dict[str, Tensor]:
+        """The numbers of atoms, rings and hetero atoms (neither virtual nor carbon)."""
+        numbers = super().properties(batch)
+        elements = self.config.elements
+        carbon = elements.index("C") + 1 if "C" in elements else 0
+        hetero = ((batch.nodes != 0) & (batch.nodes != carbon)).sum(dim=1)
+        return {"atoms": numbers["nodes"], "rings": numbers["cycles"], "hetero_atoms": hetero}
+
+    @classmethod
+    def infer(cls, objects: Sequence[Molecule | str | Chem.Mol], options: Mapping[str, Any]) -> Config:
+        """Elements (C N O F first, then by name), bonds and size from data; what `options` say wins."""
+        molecules = [as_molecule(obj) for obj in objects]
+        elements = {symbol for molecule in molecules for symbol in molecule.atoms}
+        bonds = {bond for molecule in molecules for *_, bond in molecule.bonds}
+        found = {
+            "elements": _in_order(elements or ELEMENTS, ELEMENTS),
+            "bonds": _in_order(bonds or BONDS, (*BONDS, "quadruple")),
+            "max_atoms": max((len(molecule.atoms) for molecule in molecules), default=9) or 1,
+        }
+        return cls.Config(**{**found, **options})
+
+    def examples(self) -> list[Molecule]:
+        """Small molecules of which those that the configuration holds are given."""
+        smiles = ("CO", "C=O", "C#N", "CCO", "C1CC1", "CC(C)O", "NC=O", "FC=C", "C", "N", "O", "CC", "CCC", "CC(=O)O")
+        return [molecule for molecule in map(Molecule.from_smiles, smiles) if self._reason(molecule) is None]
+
+    def _valid(self, predicted: Graphs, _true: Graphs) -> Tensor:
+        return torch.tensor([float(molecule.valid) for molecule in self.unpack(predicted)])
+
+    def _checked(self, obj: Molecule | str | Chem.Mol, index: int) -> Molecule:
+        """The object as a `Molecule` of this space. Raises `InvalidOutput` with the index and the reason."""
+        try:
+            molecule = as_molecule(obj)
+        except InvalidOutput as refused:
+            raise self.invalid(refused.what, index) from None
+        if reason := self._reason(molecule):
+            raise self.invalid(f"{molecule.smiles or 'molecule'}: {reason}", index)
+        return molecule
+
+    def _reason(self, molecule: Molecule) -> str | None:
+        """Why a molecule is not in this space, if it is not."""
+        size, config = len(molecule.atoms), self.config
+        if size > config.max_atoms:
+            return f"{size} atoms, more than max_atoms = {config.max_atoms}"
+        if strange := [symbol for symbol in molecule.atoms if symbol not in config.elements]:
+            return f"element {strange[0]} is not one of {' '.join(config.elements)}"
+        if unknown := [bond for *_, bond in molecule.bonds if bond not in config.bonds]:
+            return f"bond {unknown[0]} is not one of {' '.join(config.bonds)}"
+        if any(i == j for i, j, _ in molecule.bonds):
+            return "an atom is bound to itself"
+        return None
+
+
+def as_molecule(obj: object) -> Molecule:
+    """A `Molecule` from itself, a SMILES or an RDKit molecule. Raises `InvalidOutput`."""
+    if isinstance(obj, Molecule):
+        return obj
+    if isinstance(obj, str):
+        return Molecule.from_smiles(obj)
+    from ele_graphs.molecules.rdkit_adapter import is_molecule
+
+    if is_molecule(obj):
+        return Molecule.from_rdkit(obj)  # type: ignore[arg-type]  # just asked
+    raise InvalidOutput(f"expected a SMILES, an RDKit molecule or a Molecule, not {type(obj).__name__}")
+
+
+def _in_order(found: Iterable[str], first: Sequence[str]) -> tuple[str, ...]:
+    """The known ones in their order, then the others by name."""
+    return tuple(sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name)))

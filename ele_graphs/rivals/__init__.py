@@ -1,0 +1,1 @@
+"""Methods that ELE is compared with: graph kernels, and fused Gromov-Wasserstein distances."""

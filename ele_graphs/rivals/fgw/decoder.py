@@ -1,0 +1,77 @@
+"""`fgw-barycenter`: the barycenter of a query's weighted graphs, rounded to a graph of the space."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Surrogate
+from ele_core.runtime.context import Context
+from ele_graphs.graphs.batch import Graphs
+from ele_graphs.rivals.fgw.barycenter import barycenters
+from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs, harden
+from ele_graphs.rivals.fgw.surrogate import FusedSurrogate, require_fused
+
+
+class BarycenterDecoder(Decoder):
+    """ŷ = round(argmin over g of Σ_k w_k FGW(g, g_k)), the best of several descents by the energy of what is rounded.
+
+    A descent starts at one of the graphs of the query and keeps its size; where the start itself, rounded, has less
+    energy, it is the answer. Edges get the first edge label: the distance knows none.
+    """
+
+    class Config(ComponentConfig):
+        """How barycenters are computed and rounded."""
+
+        starts: int = Field(3, ge=1)
+        """Descents for each query, from the graphs of greatest weight."""
+        rounds: int = Field(10, ge=1)
+        """Most rounds of a descent; it ends when no transport plan changes."""
+        threshold: float = Field(0.5, gt=0, lt=1)
+        """What is above is an edge."""
+
+    config: Config
+
+    def accepts(self, surrogate: Surrogate) -> None:
+        """Only `fgw`, whose queries are weighted graphs."""
+        require_fused("fgw-barycenter", surrogate)
+
+    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+        """The `top_k` distinct structures of least energy among those found; fewer found: the best stands in."""
+        surrogate = require_fused("fgw-barycenter", problem.surrogate)
+        if not len(queries):
+            return Decoding(problem.candidates.batch[:0], torch.zeros(0, top_k))
+        pool, found = self._pool(queries, surrogate)
+        energies = surrogate.energy(queries.repeat_interleave(found, dim=0), pool).reshape(-1, found)
+        repeated = repeats(problem.space.keys(pool).reshape(-1, found, 2))
+        energies = energies.cpu().masked_fill(repeated, math.inf)
+        best = energies.topk(min(top_k, found), dim=1, largest=False)
+        missing = top_k - best.indices.shape[1]
+        values = torch.nn.functional.pad(best.values, (0, missing), value=math.inf)
+        places = torch.nn.functional.pad(best.indices, (0, missing)).where(values.isfinite(), best.indices[:, :1])
+        rows = torch.arange(len(queries)).unsqueeze(1) * found + places
+        return Decoding(pool[rows.flatten()], values)
+
+    def _pool(self, queries: Tensor, surrogate: FusedSurrogate) -> tuple[Graphs, int]:
+        """So many graphs for each query, of which one is the answer."""
+        weights, graphs = surrogate.layout.unpack(queries)
+        weights = weights.clamp(min=0)
+        heaviest = weights.topk(min(self.config.starts, weights.shape[1]), dim=1).indices
+        first = torch.arange(len(weights), device=weights.device).unsqueeze(1) * weights.shape[1]
+        founds = []
+        for start in (first + heaviest).T:
+            begun = graphs[start]
+            center = barycenters(begun, graphs, weights, surrogate, self.config.rounds)
+            founds += [center, begun]
+        pool = SoftGraphs.cat(founds)
+        by_query = torch.arange(len(pool)).reshape(len(founds), -1).T.flatten()
+        return harden(pool[by_query], self.config.threshold).to("cpu"), len(founds)
+
+
+def repeats(keys: Tensor) -> Tensor:
+    """(B, N) true where a key of (B, N, 2) stands before in its row."""
+    equal = (keys.unsqueeze(1) == keys.unsqueeze(2)).all(dim=3)
+    return equal.tril(-1).any(dim=2)

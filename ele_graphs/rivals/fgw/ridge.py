@@ -1,0 +1,119 @@
+"""`fgw-ridge`: kernel ridge regression whose answer is a weighted set of training graphs: ILE-FGW, sketched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+import torch
+from pydantic import Field, PositiveFloat
+from torch import Tensor
+
+from ele_core.components.inputs.features import input_features
+from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
+from ele_core.errors import ModelError
+from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
+from ele_core.numerics.sparse import SparseRows
+from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.context import Context
+from ele_graphs.rivals.fgw.surrogate import require_fused
+
+CELLS = 1 << 25
+"""Weights held at once: 128 MiB."""
+
+
+class FusedRidgeRegressor(Regressor):
+    """h(x) = Σ_i α_i(x) δ(y_i) with α(x) = Z (ZᵀZ + n λ I)⁻¹ z(x), where z is the sketched input kernel.
+
+    Of the n weights the greatest few are kept, those above zero, and made to add up to 1. λ is the one for which the
+    neighbours of the validation inputs are nearest to the truth: Σ_i α_i(x) FGW(y, y_i) is least.
+    """
+
+    class Config(KernelOptions):
+        """The input kernel, its sketch, the penalties to choose from, and how many training graphs make a query."""
+
+        kernel: KernelName = "gaussian"
+        """`gaussian`: exp(−‖φ(x) − φ(x′)‖² / 2 width²). `cosine`: ⟨φ(x), φ(x′)⟩ / ‖φ(x)‖‖φ(x′)‖."""
+        sketch: Sketch = Sketch(size=1000)
+        """How the training inputs are sketched. A model keeps as many numbers for each training graph."""
+        grams: int = Field(4, ge=1, le=64)
+        """Texts are compared by their runs of one to so many tokens; without meaning for other inputs."""
+        penalties: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = tuple(
+            10.0**-power for power in range(2, 9)
+        )
+        """The values of λ that are tried."""
+        neighbours: int = Field(10, ge=1)
+        """Training graphs in a query, those of greatest weight."""
+        validated: int = Field(200, ge=1)
+        """Validation pairs that λ is chosen by, at most: each takes `neighbours` distances for each λ."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
+        super().__init__(config, inputs, surrogate)
+        self.fused = require_fused("fgw-ridge", surrogate)
+        self.map = SketchedKernel(self.config)
+        self.mapped = torch.zeros(0, 0)
+        self.inverse = torch.zeros(0, 0)
+        self.graphs = torch.zeros(0, 0)
+
+    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+        """Sketch the inputs, and solve for the best penalty: one eigendecomposition of ZᵀZ serves all."""
+        self.map.fit(self._features, train[0], context, "regression")
+        starts = range(0, len(train[0]), CHUNK)
+        shown = context.monitor.progress(starts, description="regression", total=len(starts))
+        self.mapped = torch.cat([self._map(train[0][start : start + CHUNK]) for start in shown])
+        self.graphs = self.surrogate.embed(train[1]).to(context.device)
+        values, vectors = torch.linalg.eigh(self.mapped.double().T @ self.mapped.double())
+        held_out = tuple(part[: self.config.validated] for part in validation)
+        least, best = math.inf, self.inverse
+        penalties = context.monitor.progress(self.config.penalties, description="penalty")
+        for step, penalty in enumerate(penalties, start=1):
+            shrunk = 1 / (values.clamp(min=0) + len(train[0]) * penalty)
+            self.inverse = ((vectors * shrunk) @ vectors.T).float()
+            energy = self.surrogate.energy(self.predict(held_out[0]), held_out[1]).mean().item()
+            metrics = {"validation_energy": energy, "log10_penalty": math.log10(penalty)}
+            context.monitor.evaluation("regression", step, metrics, best=energy < least)
+            if energy < least:
+                least, best = energy, self.inverse
+        self.inverse = best
+
+    def predict(self, inputs: Tensors) -> Tensor:
+        """Packed inputs → the weighted training graphs (B, k · dim)."""
+        size = max(1, CELLS // max(1, len(self.mapped)))
+        parts = inputs.chunks(min(size, CHUNK)) if len(inputs) else [inputs]
+        return torch.cat([self._query(self._map(part) @ self.inverse @ self.mapped.T) for part in parts])
+
+    def state(self) -> dict[str, Tensor]:
+        """The sketched input kernel, the training inputs in it, the solution, and the training graphs."""
+        return {**self.map.state(), "mapped": self.mapped, "inverse": self.inverse, "graphs": self.graphs}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load what `state` gave; tensors that do not go together are refused."""
+        mapped, inverse, graphs = state["mapped"], state["inverse"], state["graphs"]
+        shapes = (len(mapped), self.map.dim), (self.map.dim, self.map.dim), (len(mapped), self.surrogate.dim)
+        if (mapped.shape, inverse.shape, graphs.shape) != shapes or not len(mapped):
+            raise ModelError("the tensors of the ridge regression do not go together.", fix="Save the model again.")
+        self.map.restore(state)
+        self.mapped, self.inverse, self.graphs = mapped, inverse, graphs
+
+    def to(self, device: torch.device) -> Self:
+        """Move what was learned."""
+        self.map.to(device)
+        self.mapped, self.inverse, self.graphs = (t.to(device) for t in (self.mapped, self.inverse, self.graphs))
+        return self
+
+    def _query(self, weights: Tensor) -> Tensor:
+        """Weights of all training graphs (B, n) → the greatest, normalised, with their graphs (B, k · dim)."""
+        greatest = weights.topk(min(self.config.neighbours, weights.shape[1]), dim=1)
+        kept = greatest.values.clamp(min=0)
+        kept[:, 0] = kept[:, 0].clamp(min=torch.finfo(kept.dtype).tiny)  # an input unlike all: the least unlike one
+        _, graphs = self.fused.layout.unpack(self.graphs[greatest.indices.flatten()])
+        return self.fused.layout.pack(kept / kept.sum(dim=1, keepdim=True), graphs)
+
+    def _features(self, inputs: Tensors) -> SparseRows:
+        return input_features(inputs, self.config.grams)
+
+    def _map(self, inputs: Tensors) -> Tensor:
+        return self.map(self._features(inputs))

@@ -1,0 +1,108 @@
+"""`fgw-templates`: a network and a dictionary of graphs, learned together through barycenters: NNBary-FGW."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from ele_core.components.training.optimise import Training, optimise
+from ele_core.data.batches import ShuffledBatches
+from ele_core.interfaces import Choice, ComponentConfig, InputSpace, NetworkLearner, Regressor, Surrogate, Takes
+from ele_core.numerics.tensors import Tensors
+from ele_core.plugins import registry
+from ele_core.runtime.context import Context
+from ele_graphs.rivals.fgw.dictionary import BarycenterNetwork, Dictionary
+from ele_graphs.rivals.fgw.distance import objective
+from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
+from ele_graphs.rivals.fgw.surrogate import require_fused
+
+CHUNK = 256
+"""Inputs predicted at once."""
+
+
+class TemplateRegressor(NetworkLearner, Regressor):
+    """h(x) = δ(g(x)), g(x) = argmin over g of Σ_k w_k(x) FGW(g, t_k), minimising FGW(g(x), y) over the training pairs.
+
+    w is a softmax of a backbone, the templates t_k are learned with it, and the number of nodes is predicted beside it.
+    A barycenter takes `templates` × `rounds` distances for each input, in training too: sizes should be small.
+    """
+
+    class Config(ComponentConfig):
+        """The dictionary, the network on it, and its training."""
+
+        backbone: Annotated[Choice, Takes("backbone")] = Choice(name="gru")
+        """The network on inputs."""
+        templates: int = Field(10, ge=1)
+        """Graphs in the dictionary; they start as training graphs."""
+        rounds: int = Field(5, ge=1)
+        """Rounds of block coordinate descent for a barycenter."""
+        size_weight: float = Field(0.1, ge=0)
+        """What the cross-entropy of the number of nodes counts beside the distance."""
+        validated: int = Field(100, ge=1)
+        """Validation pairs that are looked at in training, at most."""
+        training: Training = Training(batch_size=64, epochs=5, evaluations=10)
+        """How backbone and templates are trained."""
+
+    config: Config
+    network: BarycenterNetwork
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
+        super().__init__(config, inputs, surrogate)
+        self.fused = require_fused("fgw-templates", surrogate)
+        layout, options = self.fused.layout, self.config
+        outputs = options.templates + layout.nodes
+        backbone = registry().create("backbone", options.backbone, inputs, outputs, path="regressor.backbone")
+        dictionary = Dictionary(options.templates, layout.nodes, layout.labels)
+        self.network = BarycenterNetwork(backbone, dictionary, self.fused, options.rounds)
+        self.network.eval()
+
+    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+        """Begin the dictionary with training graphs, then train it and the backbone together."""
+        inputs, training = train[0], self.config.training
+        targets = self.fused.soften(train[1]).to(context.device)
+        self.network.dictionary.begin(targets, context.generator("regression", "templates"))
+        seen, truths = (part[: self.config.validated] for part in validation)
+
+        def loss(rows: Tensor, generator: Generator) -> Tensor:
+            views = self.inputs.augment(inputs[rows], generator).to(context.device)
+            truth = targets[rows.to(context.device)]
+            weights, size_logits = self.network(views)
+            center = self.network.mix(weights, truth.sizes)
+            sizes = functional.cross_entropy(size_logits, (truth.sizes - 1).clamp(min=0), reduction="none")
+            return self._distance(center, truth) + self.config.size_weight * sizes
+
+        def evaluate() -> dict[str, float]:
+            queries = context.processes.spread(self.predict, seen)
+            return {"validation_distance": self.surrogate.energy(queries, truths).mean().item()}
+
+        optimise(
+            self.network,
+            training,
+            count=len(inputs),
+            source=ShuffledBatches(len(inputs), training.batch_size, context, "regression", self.inputs.sizes(inputs)),
+            loss=loss,
+            evaluate=evaluate,
+            context=context,
+            stage="regression",
+        )
+
+    def predict(self, inputs: Tensors) -> Tensor:
+        """Packed inputs → their barycenters, each one graph of weight 1 (B, dim)."""
+        device = self.network.dictionary.features.device
+        parts = inputs.chunks(CHUNK) if len(inputs) else [inputs]
+        with torch.no_grad():
+            return torch.cat([self._query(part.to(device)) for part in parts])
+
+    def _query(self, batch: Tensors) -> Tensor:
+        weights, size_logits = self.network(batch)
+        center = self.network.mix(weights, size_logits.argmax(dim=1) + 1)
+        return self.fused.layout.pack(weights.new_ones(len(weights), 1), center)
+
+    def _distance(self, center: SoftGraphs, truth: SoftGraphs) -> Tensor:
+        """FGW of each pair, with the gradient in `center` of the best plan held fixed: (B,)."""
+        plans = self.fused.distances(center.map(Tensor.detach), truth).plans.to(truth.features.dtype)
+        return objective(center, truth, plans, self.fused.config.tradeoff)

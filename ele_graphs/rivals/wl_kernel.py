@@ -1,0 +1,41 @@
+"""Graph kernels as surrogates: Weisfeiler-Lehman and core Weisfeiler-Lehman, sketched, as in DSOKR and SISOKR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from ele_core.components.surrogates.kernel import SketchedKernelSurrogate
+from ele_core.errors import ConfigError
+from ele_core.interfaces import ComponentConfig, OutputSpace
+from ele_core.numerics.sparse import SparseRows
+from ele_graphs.graphs.batch import Graphs
+from ele_graphs.rivals.wl_features import core_wl_features, wl_features
+
+
+class WLKernelSurrogate(SketchedKernelSurrogate):
+    """ψ̃ of the Weisfeiler-Lehman subtree kernel, or of its sum over all k-cores, normalised to k(y, y) = 1."""
+
+    class Config(SketchedKernelSurrogate.Config):
+        """The graph kernel, and how it is sketched."""
+
+        iterations: int = Field(5, ge=0, le=64)
+        """Refinements of the colours: how far a node sees."""
+        cores: bool = True
+        """The core framework: the sum over k of the kernel between the k-cores. Without: the kernel of the graphs."""
+        edge_labels: bool = False
+        """Whether colours depend on the labels of edges; the published kernels see only that there is an edge."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:
+        super().__init__(config, space)
+        if not issubclass(space.Batch, Graphs):
+            what = f"'wl-kernel' compares graphs, and {type(space).__name__} has none."
+            raise ConfigError(what, where="surrogate.name", fix="Use 'sketched-kernel', which takes any output space.")
+
+    def features(self, batch: Graphs) -> SparseRows:
+        """Counts of colours."""
+        extract = core_wl_features if self.config.cores else wl_features
+        return extract(batch, self.config.iterations, edge_labels=self.config.edge_labels)

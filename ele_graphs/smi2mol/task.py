@@ -1,0 +1,181 @@
+"""`smi2mol`: the paper's benchmark, from SMILES to molecule on QM9, with GDB-11 for output pre-training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core.data.dataset import DataSet, fingerprint, split
+from ele_core.errors import ConfigError
+from ele_core.experiments.ranges import Range
+from ele_core.experiments.study import Study
+from ele_core.interfaces import ComponentConfig, OutputSpace, Reference, Task
+from ele_core.numerics.keys import member
+from ele_core.runtime.context import Context
+from ele_graphs.graphs.batch import CompactGraphs, Graphs
+from ele_graphs.graphs.keys import graph_keys
+from ele_graphs.molecules import cache as molecule_files
+from ele_graphs.molecules import sources as datasets
+from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.smi2mol.studies import RANGES, STUDIES
+
+PAPER = "arXiv:2411.11682, Table 1 (SMI2Mol): QM9, 2,000 test molecules, mean of five seeds"
+KEYS_AT_ONCE = 1 << 16
+
+
+def _row(name: str, without_edges: tuple[float, float], with_edges: tuple[float, float] | None) -> Reference:
+    """A line of the paper's table: mean and standard deviation of each metric."""
+    found = {} if with_edges is None else {"ged_with_edges": with_edges}
+    found["ged_without_edges"] = without_edges
+    means, deviations = ({name: pair[place] for name, pair in found.items()} for place in (0, 1))
+    return Reference(name, means, PAPER, deviations)
+
+
+class SmilesToMolecule(Task):
+    """QM9: canonical SMILES in, molecular graph out.
+
+    The protocol of the paper: 2,000 test molecules, then 500 for validation, the rest for training. qm9pack has 130,828
+    molecules of two or more atoms, those that passed the data set's consistency check; the paper has 133,882.
+    """
+
+    class Config(ComponentConfig):
+        """How much of QM9, how it is split, and outputs for pre-training."""
+
+        size: int | None = Field(default=None, ge=10)
+        """Read only so many rows, chosen by the seed; all of them by default."""
+        test: int = Field(default=2000, ge=1)
+        """Molecules to test on; at most a fifth of all."""
+        validation: int = Field(default=500, ge=1)
+        """Molecules to validate on; at most a tenth of all."""
+        split_seed: int | None = Field(default=None, ge=0)
+        """Chooses the molecules and the split; by default the seed of the run."""
+        extra: str | None = None
+        """GDB-11 for output pre-training: a file of SMILES or a folder of them. All of it needs max_atoms = 11."""
+        exclude_test: bool = False
+        """Leave the test molecules out of the extra outputs. The paper does not."""
+        processes: int | None = Field(default=None, ge=0)
+        """Processes that read SMILES; one for each processor by default, 0 for none."""
+
+    config: Config
+
+    references: ClassVar[Sequence[Reference]] = (
+        _row("SISOKR", (3.330, 0.080), (4.192, 0.109)),
+        _row("NNBary-FGW", (5.115, 0.129), None),
+        _row("Sketched ILE-FGW", (2.998, 0.253), None),
+        _row("DSOKR", (1.951, 0.074), (2.960, 0.079)),
+        _row("ELE", (2.305, 0.033), (2.444, 0.039)),
+        _row("ELE + ONNPT", (2.164, 0.058), (2.291, 0.083)),
+        _row("ELE + ONNPT + PGDBD", (2.131, 0.075), (2.252, 0.102)),
+    )
+    studies: ClassVar[Sequence[Study]] = STUDIES
+    ranges: ClassVar[Mapping[str, Range]] = RANGES
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Molecules of up to 9 atoms from characters: an hour of training on two cores.
+
+        Views are random edits, so that what is near in the embedding is near in edit distance; negatives are near
+        structures, so that near structures are told apart.
+        """
+        edits = {"drop-nodes": 0.05, "relabel-nodes": 0.15, "perturb-edges": 0.12}
+        return {
+            "output": {"name": "molecule", "augmentations": [{"name": n, "rate": r} for n, r in edits.items()]},
+            "input": {"name": "text", "level": "character", "max_length": 40},
+            "surrogate": {
+                "name": "contrastive",
+                "encoder": {"name": "rgcn", "width": 96},
+                "mining": {"group": 32},
+                "training": {"epochs": 14, "batch_size": 512, "evaluations": 14},
+            },
+            "regressor": {
+                "name": "neural",
+                "backbone": {"name": "gru", "layers": 2, "width": 256},
+                "training": {"epochs": 10, "batch_size": 128, "learning_rate": 2e-3, "evaluations": 20},
+            },
+            "decoder": {"name": "search"},
+        }
+
+    def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
+        """QM9 packed by `space`, read once and cached; extra outputs stay on disk, memory-mapped."""
+        if not isinstance(space, MoleculeSpace):
+            what = f"smi2mol predicts molecules, not objects of {type(space).__name__}."
+            raise ConfigError(what, where="output", fix='Set output = "molecule".')
+        seed = context.seed if self.config.split_seed is None else self.config.split_seed
+        source = datasets.qm9()
+        rows = self._chosen(source.count, seed)
+        chosen = source if len(rows) == source.count else source.at(rows)
+        molecules = molecule_files.load(chosen, space.limits(min_atoms=2), context, self.config.processes)
+        outputs, smiles = molecules.graphs[:], molecules.smiles
+        train, validation, test = self._split(len(smiles), seed, context)
+        return DataSet(
+            inputs=smiles,
+            outputs=outputs,
+            train=train,
+            validation=validation,
+            test=test,
+            source=source.name if self.config.size is None else f"{source.name} ({len(smiles):,} of its molecules)",
+            fingerprint=fingerprint(smiles, outputs),
+            extra=self._extra(space, outputs[test], context),
+            rejected=[replace(rejected, row=rows[rejected.row]) for rejected in molecules.rejected],
+        )
+
+    def _chosen(self, count: int, seed: int) -> Sequence[int]:
+        """The rows to read, in order: all, or as many as asked for, by the seed."""
+        if self.config.size is None or self.config.size >= count:
+            return range(count)
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+        rows: list[int] = order[: self.config.size].sort().values.tolist()
+        return rows
+
+    def _split(self, count: int, seed: int, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """As asked for where there is enough; small subsets keep most of their molecules for training."""
+        asked = self.config.validation, self.config.test
+        taken = min(asked[0], count // 10), min(asked[1], count // 5)
+        if taken != asked:
+            wanted = f"task.validation={asked[0]} and task.test={asked[1]}"
+            context.monitor.message(f"of {count:,} molecules at most a tenth validate and a fifth test, not {wanted}")
+        return split(count, *taken, seed)
+
+    def _extra(self, space: MoleculeSpace, test: Graphs, context: Context) -> CompactGraphs | None:
+        """The extra outputs, and a line on what became of them."""
+        if self.config.extra is None:
+            return None
+        source = datasets.smiles_files(self.config.extra)
+        molecules = molecule_files.load(source, space.limits(min_atoms=2), context, self.config.processes)
+        context.monitor.message(_account(source, molecules))
+        if not self.config.exclude_test:
+            return molecules.graphs
+        kept = without(molecules.graphs, graph_keys(test), context)
+        left_out = len(molecules.graphs) - len(kept)
+        context.monitor.message(f"{source.name}: {left_out:,} of them are test molecules, left out")
+        return kept
+
+
+def without(graphs: CompactGraphs, keys: Tensor, context: Context) -> CompactGraphs:
+    """The graphs whose key is none of `keys` (N, 2), in another order.
+
+    The last rows take the places of those that go: of a memory-mapped file only the pages written to come into memory.
+    """
+    starts = range(0, len(graphs), KEYS_AT_ONCE)
+    shown = context.monitor.progress(starts, description="leaving out test molecules", total=len(starts))
+    hits = [member(graph_keys(graphs[start : start + KEYS_AT_ONCE]), of=keys) for start in shown]
+    hit = torch.cat(hits) if hits else torch.zeros(0, dtype=torch.bool)
+    count = int((~hit).sum())
+    holes, fillers = hit[:count].nonzero()[:, 0], (~hit[count:]).nonzero()[:, 0] + count
+    graphs.codes[holes] = graphs.codes[fillers]
+    return CompactGraphs(graphs.codes[:count])
+
+
+def _account(source: molecule_files.Source, molecules: molecule_files.Molecules) -> str:
+    """How many were read, and how many not, by reason."""
+    refused = molecules.reasons.total()
+    text = f"{source.name}: {len(molecules.graphs):,} extra outputs"
+    if not refused:
+        return text
+    reasons = "; ".join(f"{count:,} × {reason}" for reason, count in molecules.reasons.most_common(5))
+    return f"{text}, {refused:,} rows left out ({reasons}): {molecules.folder / 'rejected.jsonl'}"

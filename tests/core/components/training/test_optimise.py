@@ -1,0 +1,388 @@
+"""The training loop: the schedule's shape, the average of the weights, what is kept, when it stops and goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from recording import Memory, Recorder, Stopped
+from torch import Generator, Tensor, nn
+
+from ele_core.components.surrogates.mining import MinedBatches
+from ele_core.components.training.best_weights import Kept
+from ele_core.components.training.optimise import Training, optimise, rate
+from ele_core.data.batches import Batches, ShuffledBatches
+from ele_core.errors import TrainingError
+from ele_core.runtime.context import Context
+from ele_core.runtime.work import Work
+
+Evaluate = Callable[[], Mapping[str, float]]
+
+
+class Point(nn.Module):
+    """One number."""
+
+    def __init__(self, value: float = 0.0) -> None:
+        super().__init__()
+        self.x = nn.Parameter(torch.tensor([value]))
+
+
+def train(module: nn.Module, loss: Any, evaluate: Evaluate, recorder: Recorder | None = None, **options: Any) -> None:
+    steps, work = options.pop("steps", None), options.pop("work", Work())
+    settings = {"epochs": 1, "batch_size": 1, "learning_rate": 0.1, "schedule": "constant", "warmup": 0, **options}
+    context, training = Context(monitor=recorder or Recorder(), work=work), Training(**settings)
+    source = ShuffledBatches(20, training.batch_size, context, "test")
+    optimise(
+        module,
+        training,
+        count=20,
+        source=source,
+        loss=loss,
+        evaluate=evaluate,
+        context=context,
+        stage="test",
+        steps=steps,
+    )
+
+
+def towards(module: Point, target: float) -> Callable[[Tensor, Generator], Tensor]:
+    return lambda rows, _: (module.x - target).square().expand(len(rows))
+
+
+# -- the schedule -------------------------------------------------------------------------------------------------
+
+
+def test_the_rate_rises_linearly_to_its_peak_and_falls_along_a_cosine():
+    training = Training(warmup=0.1, schedule="cosine")
+    rates = [rate(step, 100, training) for step in range(100)]
+    assert rates[:10] == pytest.approx([(step + 1) / 11 for step in range(10)])
+    assert rates[10] == max(rates) == 1
+    assert all(late < early for early, late in pairwise(rates[10:]))
+    assert rates[55] == pytest.approx(0.5)
+    assert 0 < rates[99] < 1e-3
+
+
+def test_a_constant_rate_stays_at_its_peak_after_warm_up():
+    training = Training(warmup=0.2, schedule="constant")
+    assert [rate(step, 10, training) for step in range(10)] == pytest.approx([1 / 3, 2 / 3, *[1.0] * 8])
+
+
+@pytest.mark.parametrize("warmup", [0, 0.5, 0.99])
+@pytest.mark.parametrize("total", [1, 2, 7])
+def test_every_rate_is_positive_and_at_most_the_peak_however_short_the_training(total, warmup):
+    rates = [rate(step, total, Training(warmup=warmup)) for step in range(total)]
+    assert all(0 < value <= 1 for value in rates)
+
+
+def test_the_first_step_uses_the_first_rate_of_the_schedule():
+    point = Point()
+    train(point, towards(point, 100.0), lambda: {"error": -float(point.x)}, warmup=0.5, steps=2)
+    # AdamW moves by the learning rate at first, whatever the size of the gradient.
+    assert float(point.x.detach()) == pytest.approx(0.1 * (1 / 2 + 1.0), rel=1e-3)
+
+
+# -- how long, how often ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"epochs": 2, "batch_size": 6, "evaluations": 4}, [2, 4, 6, 8]),
+        ({"epochs": 0.5, "batch_size": 2, "evaluations": 100}, [1, 2, 3, 4, 5]),
+        ({"epochs": 1, "batch_size": 3, "evaluations": 3}, [3, 6, 7]),
+        ({"steps": 5, "evaluations": 1}, [5]),
+    ],
+)
+def test_evaluations_are_spread_evenly_and_the_last_step_has_one(options, steps):
+    recorder, point = Recorder(), Point()
+    train(point, towards(point, 1.0), lambda: {"error": 1.0}, recorder, **options)
+    assert recorder.steps("test") == steps
+
+
+def test_the_reported_loss_is_the_mean_since_the_last_evaluation():
+    recorder, point, values = Recorder(), Point(), iter(range(20))
+    train(point, lambda *_: 0 * point.x + next(values), lambda: {"error": 1.0}, recorder, evaluations=4)
+    assert recorder.values("test", "loss") == [2, 7, 12, 17]
+
+
+def test_the_loss_of_a_batch_is_the_mean_of_its_rows_also_where_the_last_one_is_smaller():
+    recorder, point = Recorder(), Point()
+    loss = lambda rows, _: 0 * point.x + rows  # noqa: E731
+    train(point, loss, lambda: {"error": 1.0}, recorder, batch_size=8, evaluations=3)
+    source = ShuffledBatches(20, 8, Context(), "test")
+    assert recorder.values("test", "loss") == pytest.approx([float(source.draw().float().mean()) for _ in range(3)])
+
+
+def test_patience_stops_after_so_many_evaluations_without_improvement():
+    recorder, point = Recorder(), Point()
+    errors = iter([3.0, 2.0, 2.0, 2.5, 1.0])
+    train(point, towards(point, 1.0), lambda: {"error": next(errors)}, recorder, evaluations=5, patience=2)
+    assert recorder.values("test", "error") == [3.0, 2.0, 2.0, 2.5]
+    assert recorder.best("test") == [True, True, False, False]
+    assert "no improvement in 2 evaluations, stopping at step 16" in recorder.messages[0]
+
+
+def test_without_patience_training_goes_to_the_end():
+    recorder, point = Recorder(), Point()
+    train(point, towards(point, 1.0), lambda: {"error": 1.0}, recorder, evaluations=20)
+    assert len(recorder.rows) == 20
+
+
+# -- what is kept -------------------------------------------------------------------------------------------------
+
+
+def test_the_weights_of_the_best_evaluation_are_restored():
+    point, seen = Point(), []
+
+    def evaluate() -> dict[str, float]:
+        seen.append(float(point.x))
+        return {"error": abs(float(point.x) - 0.5)}
+
+    train(point, towards(point, 100.0), evaluate, evaluations=20)
+    best = min(seen, key=lambda value: abs(value - 0.5))
+    assert float(point.x.detach()) == best != seen[-1]
+
+
+def test_the_first_metric_decides():
+    point, errors = Point(), iter([1.0, 2.0])
+    seen = []
+
+    def evaluate() -> dict[str, float]:
+        seen.append(float(point.x))
+        return {"error": next(errors), "other": -float(point.x)}
+
+    train(point, towards(point, 100.0), evaluate, evaluations=2)
+    assert float(point.x.detach()) == seen[0]
+
+
+def test_the_average_follows_its_recurrence_and_is_what_is_evaluated_and_kept():
+    point, values, evaluated = Point(), [], []
+
+    def loss(*_: Any) -> Tensor:
+        values.append(point.x.item())
+        return (point.x - 100).square()
+
+    def evaluate() -> dict[str, float]:
+        evaluated.append(float(point.x))
+        return {"error": -float(point.x)}
+
+    train(point, loss, evaluate, average=0.7, evaluations=20)
+    average, expected = 0.0, []
+    for step, value in enumerate([*values[1:], values[-1] + 0.1], start=1):
+        decay = min(0.7, (1 + step) / (10 + step))
+        average = decay * average + (1 - decay) * value
+        expected.append(average)
+    assert evaluated == pytest.approx(expected, rel=1e-4)
+    assert float(point.x.detach()) == pytest.approx(expected[-1], rel=1e-4)
+    assert values[10] == pytest.approx(1.0, rel=1e-3), "training goes on with the weights themselves"
+
+
+def test_the_average_copies_what_is_not_a_float():
+    module = nn.BatchNorm1d(2)
+    kept = Kept(module, 0.9)
+    module(torch.randn(4, 2))
+    kept.follow(1)
+    assert int(kept.average["num_batches_tracked"]) == 1
+
+
+def test_evaluation_runs_in_evaluation_mode_without_gradient_and_training_goes_on():
+    point, modes = Point(), []
+
+    def loss(*_: Any) -> Tensor:
+        modes.append(("train", point.training, torch.is_grad_enabled()))
+        return (point.x - 1).square()
+
+    def evaluate() -> dict[str, float]:
+        modes.append(("evaluate", point.training, torch.is_grad_enabled()))
+        return {"error": 1.0}
+
+    train(point, loss, evaluate, evaluations=20)
+    assert set(modes) == {("train", True, True), ("evaluate", False, False)}
+    assert not point.training
+    assert point.x.grad is None
+
+
+# -- numbers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_leaves_the_numbers_stops_training_with_stage_and_step(value):
+    point, step, work = Point(), iter(range(1, 100)), Memory()
+    with pytest.raises(TrainingError, match=rf"test: the loss is {value} at step 7.*learning_rate"):
+        train(
+            point,
+            lambda *_: (point.x + 1) * (value if next(step) == 7 else 1.0),
+            lambda: {"error": 1.0},
+            evaluations=5,
+            work=work,
+        )
+    assert point.x.isfinite().all(), "the weights are left as they were"
+    assert work.kept["test"].values["step"] == 6
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_leaves_the_numbers_stops_training_also_where_its_gradient_does_not(value):
+    point, step = Point(), iter(range(1, 100))
+    with pytest.raises(TrainingError, match=rf"test: the loss is {value} at step [78].*learning_rate"):
+        train(
+            point,
+            lambda *_: point.x + (value if next(step) == 7 else 0.0),
+            lambda: {"error": 1.0},
+            evaluations=5,
+        )
+
+
+def test_a_gradient_that_leaves_the_numbers_stops_training_although_the_loss_does_not():
+    point = Point()
+    with pytest.raises(TrainingError, match=r"test: the gradient of the loss is (nan|inf) at step 1\."):
+        train(point, lambda *_: point.x.abs().sqrt(), lambda: {"error": 1.0})
+    assert float(point.x.detach()) == 0
+
+
+@pytest.mark.parametrize(("clip", "moved"), [(1.0, True), (None, False)])
+def test_clipping_keeps_one_huge_gradient_from_freezing_the_rest(clip, moved):
+    point, step = Point(), iter(range(1, 100))
+
+    def loss(*_: Any) -> Tensor:
+        return -point.x * (1e8 if next(step) == 1 else 1.0)
+
+    train(point, loss, lambda: {"error": -float(point.x)}, clip=clip, evaluations=20)
+    assert (float(point.x.detach()) > 1.5) == moved
+
+
+def test_dropout_follows_the_seed_and_leaves_the_global_generator_alone():
+    def weights(seed: int) -> Tensor:
+        torch.manual_seed(1)
+        module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        torch.rand(seed)  # what was drawn before must not matter
+        state, context = torch.random.get_rng_state(), Context(seed=seed // 10)
+        optimise(
+            module,
+            Training(epochs=1, batch_size=2, learning_rate=0.1),
+            count=20,
+            source=ShuffledBatches(20, 2, context, "test"),
+            loss=lambda rows, _: module(torch.ones(len(rows), 4)).square().mean(dim=1),
+            evaluate=lambda: {"error": -1.0},
+            context=context,
+            stage="test",
+        )
+        assert torch.equal(torch.random.get_rng_state(), state)
+        return module[0].weight.detach()
+
+    assert torch.equal(weights(3), weights(7))
+    assert not torch.equal(weights(3), weights(11))
+
+
+# -- going on -----------------------------------------------------------------------------------------------------
+
+TOTAL = 12
+INPUTS = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+
+
+class Noisy:
+    """A training in which everything that could be forgotten matters: dropout, noise, average, schedule, batches."""
+
+    def __init__(self, source: str = "shuffled", **options: Any) -> None:
+        self.source = source
+        settings = {"batch_size": 6, "learning_rate": 0.05, "average": 0.8, "evaluations": 4, "weight_decay": 0.1}
+        self.training = Training(**{**settings, **options})
+
+    def run(self, recorder: Recorder, work: Work | None = None, start: int = 0) -> dict[str, Tensor]:
+        """The weights in the end; `start` is the seed of those in the beginning."""
+        torch.manual_seed(start)
+        module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 1))
+        context = Context(monitor=recorder, work=work or Work())
+
+        def loss(rows: Tensor, generator: Generator) -> Tensor:
+            noise = torch.randn(len(rows), 4, generator=generator)
+            return (module(INPUTS[rows] + 0.1 * noise).squeeze(1) - INPUTS[rows].sum(dim=1)).square()
+
+        optimise(
+            module,
+            self.training,
+            count=20,
+            source=self.batches(module, context),
+            loss=loss,
+            evaluate=lambda: {"error": float((module(INPUTS).squeeze(1) - INPUTS.sum(dim=1)).square().mean())},
+            context=context,
+            stage="test",
+            steps=TOTAL,
+        )
+        return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+    def batches(self, module: nn.Sequential, context: Context) -> Batches:
+        if self.source == "shuffled":
+            return ShuffledBatches(20, 6, context, "test")
+
+        def embed(rows: Tensor) -> Tensor:
+            with torch.no_grad():
+                return module[0](INPUTS[rows])
+
+        return MinedBatches(20, 6, 3, 3, embed, context, "test")
+
+
+def same(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.parametrize("step", range(1, TOTAL + 1))
+@pytest.mark.parametrize("noisy", [Noisy(), Noisy("mined"), Noisy(average=0)], ids=["average", "mined", "plain"])
+def test_a_training_that_stops_at_any_step_goes_on_as_if_it_had_not(noisy, step):
+    undisturbed, recorder, work = Recorder(), Recorder(), Memory(stop_after=step)
+    weights = noisy.run(undisturbed)
+    with pytest.raises(Stopped):
+        noisy.run(recorder, work)
+    assert same(noisy.run(recorder, Memory(work.kept), start=1), weights)
+    assert recorder.rows == undisturbed.rows
+
+
+def test_a_training_goes_on_however_often_it_stops():
+    work = Memory(stop_after=1)
+    for start in range(TOTAL):
+        with pytest.raises(Stopped):
+            Noisy().run(Recorder(), work, start)
+        assert work.kept["test"].values["step"] == start + 1
+        work = Memory(work.kept, stop_after=1)
+    assert same(Noisy().run(Recorder(), work, start=99), Noisy().run(Recorder()))
+
+
+@pytest.mark.parametrize("step", [3, 6, 9])
+def test_patience_is_not_given_anew_by_a_stop(step):
+    impatient = Noisy(learning_rate=1e-9, patience=2)
+    undisturbed, recorder, work = Recorder(), Recorder(), Memory(stop_after=step)
+    weights = impatient.run(undisturbed)
+    assert undisturbed.steps("test")[-1] < TOTAL, "else this shows nothing"
+    with pytest.raises(Stopped):
+        impatient.run(recorder, work)
+    assert same(impatient.run(recorder, Memory(work.kept), start=1), weights)
+    assert recorder.rows == undisturbed.rows
+
+
+def test_what_has_finished_is_not_done_again():
+    work, recorder = Memory(), Recorder()
+    weights = Noisy().run(Recorder(), work)
+    assert work.kept["test"].finished
+    assert same(Noisy().run(recorder, work, start=1), weights)
+    assert recorder.rows == []
+
+
+def test_a_training_that_failed_goes_on_with_the_batch_it_failed_at():
+    def rows_of(work: Memory, failing: int | None) -> list[list[int]]:
+        point, drawn = Point(), []
+
+        def loss(rows: Tensor, _: Generator) -> Tensor:
+            drawn.append(rows.tolist())
+            return (point.x + 1) * (math.nan if len(drawn) == failing else 1.0)
+
+        with nullcontext() if failing is None else pytest.raises(TrainingError):
+            train(point, loss, lambda: {"error": 1.0}, work=work)
+        return drawn
+
+    work = Memory()
+    failed = rows_of(work, failing=7)
+    assert [*failed[:-1], *rows_of(Memory(work.kept), failing=None)] == rows_of(Memory(), failing=None)

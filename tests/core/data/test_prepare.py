@@ -1,0 +1,167 @@
+"""From files to pairs: what is inferred, which rows are left out and why, and how they are counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from recording import Recorder
+
+from ele_core import config as configuration
+from ele_core.data.prepare import Prepared, prepare
+from ele_core.data.summary import describe_data
+from ele_core.errors import ConfigError, DataError
+from ele_core.runtime.context import Context
+
+
+def write(folder: Path, name: str, rows: list[tuple[str, str]], header: str = "x,y") -> str:
+    file = folder / name
+    if name.endswith(".jsonl"):
+        keys = header.split(",")
+        file.write_text("".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows))
+    else:
+        file.write_text("\n".join([header, *(",".join(row) for row in rows)]) + "\n")
+    return str(file)
+
+
+def load(file: str, *overrides: str, source: Any = None, **data: Any) -> Prepared:
+    base = source or {"output": "sequence"}
+    config = configuration.load({**base, "data": {"file": file, **data}}, overrides)
+    return prepare(config, Context(config.seed, monitor=Recorder()))
+
+
+PAIRS = [(f"word {letter}", letter * (number % 4 + 1)) for number, letter in enumerate("abcdefghijklmnopqrst")]
+
+
+def test_labels_and_sizes_are_inferred_from_the_file(tmp_path):
+    prepared = load(write(tmp_path, "pairs.csv", PAIRS))
+    assert prepared.space.config.alphabet == tuple("abcdefghijklmnopqrst")
+    assert prepared.space.config.length == 4
+    assert prepared.config.output.options["length"] == 4, "the resolved configuration holds them"
+    assert [len(part) for part in (prepared.data.train, prepared.data.validation, prepared.data.test)] == [17, 1, 2]
+
+
+def test_options_given_by_hand_win_over_what_is_inferred(tmp_path):
+    file = write(tmp_path, "pairs.csv", PAIRS)
+    assert load(file, "output.length=9").space.config.length == 9
+
+
+def test_a_tasks_labels_and_sizes_do_not_bind_data_of_ones_own(tmp_path):
+    prepared = load(write(tmp_path, "pairs.csv", PAIRS), source={"task": "number-words"})
+    assert prepared.space.config.alphabet == tuple("abcdefghijklmnopqrst")
+    assert prepared.config.surrogate.options["encoder"]["name"] == "sequence"
+    again = configuration.load(configuration_file(tmp_path, prepared))
+    assert again == prepared.config
+
+
+def configuration_file(folder: Path, prepared: Prepared) -> Path:
+    file = folder / "config.toml"
+    file.write_text(configuration.dump(prepared.config))
+    return file
+
+
+def test_csv_and_jsonl_give_the_same_pairs(tmp_path):
+    left = load(write(tmp_path, "pairs.csv", PAIRS))
+    right = load(write(tmp_path, "pairs.jsonl", PAIRS))
+    assert list(left.data.inputs) == list(right.data.inputs) == [x for x, _ in PAIRS]
+    assert torch.equal(left.data.outputs.tokens, right.data.outputs.tokens)
+    assert left.data.fingerprint != right.data.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({}, ("1", "c")),
+        ({"output": "id"}, ("a b", "1")),
+        ({"input": "x"}, ("a b", "c")),
+        ({"input": "y"}, ("c", "a b")),
+    ],
+)
+def test_columns_not_named_are_the_first_and_the_last_of_the_others(tmp_path, columns, expected):
+    file = write(tmp_path, "pairs.csv", [("1", "a b", "c")] * 12, header="id,x,y")
+    data = load(file, **columns).data
+    assert (data.inputs[0], load(file, **columns).space.unpack(data.outputs[:1])[0]) == expected
+
+
+def test_every_bad_row_is_listed_at_once_with_its_number_and_reason(tmp_path):
+    rows = [*PAIRS, ("", "a"), ("fine", "toolong"), ("", "b"), ("fine", "Ω")]
+    options = ["output.length=4", 'output.alphabet=["a","b","c"]']
+    with pytest.raises(DataError) as caught:
+        load(write(tmp_path, "pairs.csv", rows), *options)
+    text = str(caught.value)
+    assert "21 rows cannot be used:\n  row 4: 'dddd': 'dddd' holds 'd', which is not in the alphabet.\n" in text
+    assert "\n  row 21: '': the text is empty.\n" in text
+    assert text.endswith("leave them out with --on-error skip.")
+
+
+def test_rows_are_counted_in_the_file_also_when_rows_before_them_were_left_out(tmp_path):
+    rows = [("", "a"), *PAIRS, ("x" * 500, "a"), ("", "b")]
+    prepared = load(write(tmp_path, "pairs.csv", rows), "input.max_length=50", on_error="skip")
+    assert sorted((r.row, r.text) for r in prepared.data.rejected) == [(0, ""), (21, "x" * 500), (22, "")]
+    assert len(prepared.data) == len(prepared.packed) == len(prepared.data.outputs) == 20
+    everything = torch.cat([prepared.data.train, prepared.data.validation, prepared.data.test])
+    assert everything.sort().values.tolist() == list(range(20))
+    with pytest.raises(DataError, match="row 1: '': the text is empty"):
+        load(write(tmp_path, "pairs.csv", rows), "input.max_length=50")
+    with pytest.raises(DataError, match=r"row 21: 'xxx.*500 tokens, and the limit is 50"):
+        load(write(tmp_path, "pairs.csv", rows[1:-1]), "input.max_length=50")
+
+
+def test_only_so_many_bad_rows_are_shown_and_the_rest_counted(tmp_path):
+    with pytest.raises(DataError, match=r"130 rows cannot be used(?s:.)*row 100:(?s:.)*… and 30 more"):
+        load(write(tmp_path, "pairs.csv", [*[("", "a")] * 130, *PAIRS]))
+
+
+def test_a_file_without_a_usable_row_is_refused_even_when_rows_may_be_skipped(tmp_path):
+    with pytest.raises(DataError, match="2 rows cannot be used"):
+        load(write(tmp_path, "pairs.csv", [("", "a"), ("", "b")]), on_error="skip")
+    with pytest.raises(DataError, match="no pairs"):
+        load(write(tmp_path, "pairs.csv", []), on_error="skip")
+
+
+def test_outputs_that_are_all_empty_are_a_data_error(tmp_path):
+    with pytest.raises(DataError, match=r"output: no output space can be inferred.*alphabet"):
+        load(write(tmp_path, "pairs.csv", [("a", "")] * 12))
+
+
+def test_extra_outputs_are_read_and_those_outside_the_space_left_out(tmp_path):
+    extra = tmp_path / "extra.txt"
+    extra.write_text("ab\nΩ\ncd\nabcdefgh\n")
+    prepared = load(write(tmp_path, "pairs.csv", PAIRS), extra=str(extra))
+    assert prepared.space.unpack(prepared.data.extra) == ["ab", "cd"]
+
+
+def test_nothing_to_train_on_is_a_configuration_error():
+    with pytest.raises(ConfigError, match="nothing to train on"):
+        prepare(configuration.load({"output": "sequence"}), Context())
+
+
+def test_the_vocabulary_is_learned_from_the_training_inputs_alone(tmp_path):
+    rows = [(chr(0x4E00 + number), "a") for number in range(40)]
+    prepared = load(write(tmp_path, "pairs.csv", rows), validation=10, test=10)
+    assert prepared.inputs.vocabulary_size == 22, "20 characters, padding and unknown"
+
+
+def test_a_held_out_input_longer_than_all_of_training_is_no_bad_row(tmp_path):
+    rows = [("x" * length, "a") for length in range(10, 40)]
+    for seed in range(5):
+        assert len(load(write(tmp_path, "pairs.csv", rows), f"seed={seed}").data) == 30
+
+
+def test_the_account_of_the_data_counts_duplicates_and_what_was_left_out(tmp_path):
+    rows = [*PAIRS, ("again", "a"), ("", "b")]
+    text = describe_data(load(write(tmp_path, "pairs.csv", rows), on_error="skip"))
+    assert "pairs        21, of them 18 training, 1 validation, 2 test" in text
+    assert "20 different" in text
+    assert "left out     1 rows\n  row 22: '': the text is empty." in text
+    assert "example      word" in text
+
+
+def test_a_missing_file_and_a_missing_column_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.csv: cannot be read"):
+        load(str(tmp_path / "nowhere.csv"))
+    with pytest.raises(DataError, match=r"no column is called 'z'.*Columns: x, y"):
+        load(write(tmp_path, "pairs.csv", PAIRS), input="z")

@@ -1,0 +1,131 @@
+"""Writing at once: the old or the new, never half of either, and nothing left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ele_core.errors import ModelError
+from ele_core.files.atomic import new_folder, remove_unfinished, replace_folder, write_text
+from ele_core.files.locks import locked
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_text_is_written_as_it_is_into_folders_made_for_it(tmp_path):
+    file = tmp_path / "a" / "b" / "text.csv"
+    write_text(file, "ψ,\r\n1\n")
+    assert file.read_bytes() == "ψ,\r\n1\n".encode()
+    assert names(file.parent) == ["text.csv"]
+    assert file.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_path):
+    file = tmp_path / "text.txt"
+    write_text(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(file, "new \ud800")
+    assert file.read_text() == "old"
+    assert names(tmp_path) == ["text.txt"]
+
+
+def test_a_folder_takes_the_place_of_the_old_one_whole(tmp_path):
+    folder = tmp_path / "model"
+    for number in (1, 2):
+        with replace_folder(folder) as fresh:
+            (fresh / f"file-{number}").write_text("x")
+            assert (folder / "file-1").exists() == (number == 2), "the old one stays until the end"
+    assert names(folder) == ["file-2"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_a_folder_that_fails_to_fill_leaves_the_old_one_and_nothing_else(tmp_path):
+    folder = tmp_path / "model"
+    with replace_folder(folder) as fresh:
+        (fresh / "old").write_text("x")
+    with pytest.raises(FileNotFoundError), replace_folder(folder) as fresh:
+        (fresh / "new" / "file").write_text("x")
+    assert names(folder) == ["old"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    with replace_folder(folder) as fresh:
+        (fresh / "old").write_text("x")
+    rename = Path.rename
+
+    def fails_for_the_new_one(self: Path, target: Path) -> Path:
+        if Path(target) == folder and not (self / "old").exists():
+            raise OSError("no space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails_for_the_new_one)
+    with pytest.raises(OSError, match="no space"), replace_folder(folder) as fresh:
+        (fresh / "new").write_text("x")
+    assert names(folder) == ["old"]
+    assert names(tmp_path) == ["model"]
+
+
+# -- locks --------------------------------------------------------------------------------------------------------
+
+HOLD = (
+    "import sys, pathlib; from ele_core.files.locks import locked\n"
+    "with locked(pathlib.Path(sys.argv[1]), 'training'): print('held', flush=True); sys.stdin.read()"
+)
+"""Takes a lock, says so, and holds it until its input ends."""
+
+
+def test_a_second_process_is_refused_a_lock_that_is_held_and_told_by_whom(tmp_path, run_python):
+    file = tmp_path / "run" / "lock"
+    with locked(file, "training"):
+        refused = run_python("-c", HOLD, str(file), check=False)
+        holder = file.read_text()
+    assert refused.returncode != 0
+    assert "held" not in refused.stdout
+    assert not file.exists()
+    assert f"{file.parent}: another process ({holder}) is training here." in refused.stderr
+    assert run_python("-c", HOLD, str(file)).stdout == "held\n"
+
+
+def test_a_lock_is_free_again_after_its_holder_was_killed(tmp_path):
+    file = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(ModelError, match=rf"another process \({holder.pid}\) is training here.*stop it first"):
+            locked(file, "training").__enter__()
+        holder.kill()
+    with locked(file, "training"):
+        assert file.read_text() != str(holder.pid)
+
+
+def test_a_lock_is_free_again_after_its_holder_failed(tmp_path):
+    with pytest.raises(ZeroDivisionError), locked(tmp_path / "lock", "training"):
+        raise ZeroDivisionError
+    with locked(tmp_path / "lock", "training"), pytest.raises(ModelError), locked(tmp_path / "lock", "training"):
+        pass
+
+
+def test_a_new_folder_never_takes_the_place_of_another(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with new_folder(folder) as fresh:
+        (fresh / "one").write_text("1")
+    with pytest.raises(ModelError, match="there is something there already"), new_folder(folder) as fresh:
+        (fresh / "two").write_text("2")
+    assert names(folder) == ["one"]
+    assert names(tmp_path) == ["run"]
+
+
+def test_only_what_a_killed_process_left_is_removed(tmp_path):
+    left, others = [".000012.abcd_1x9", ".000013.zzzzzzzz"], [".000012.old.abcd1234", "000012", ".hidden", ".git"]
+    for name in (*left, *others):
+        (tmp_path / name).mkdir()
+    remove_unfinished(tmp_path, r"\d+")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)

@@ -1,0 +1,220 @@
+"""The page as people meet it: in a real browser, from a file, with a pointer, a keyboard, or on a phone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ele_core.interfaces import Drawing
+from ele_core.report import Wanted, write_report
+from ele_core.runs.run import Run
+from ele_core.runtime.monitor import Monitor
+from ele_sequences.space import SequenceSpace
+
+ATTACK = "</script><script>window.attacked = true</script><img src=x onerror='window.attacked = true'>\u2028'\"&lt;"
+
+
+@pytest.mark.parametrize("page", ["words_page", "molecules_page"])
+def test_a_page_opens_with_all_its_parts_and_loads_nothing(visit, request, page):
+    shown = visit(request.getfixturevalue(page))
+    for part in ("results", "predictions", "decoding", "embedding", "training", "provenance"):
+        assert shown.locator(f"#{part}").is_visible(), part
+    assert shown.locator("#curves svg").count() == 2
+    assert shown.locator("#curves .kept").count() == 2, "the chosen checkpoint is marked"
+    assert shown.locator("#histogram .column").count() >= 1
+    assert shown.locator("#map circle").count() >= 50
+    assert shown.locator(".number").count() >= 4
+
+
+def test_molecules_are_pictures_in_which_nothing_can_run(visit, molecules_page):
+    shown = visit(molecules_page)
+    pictures = shown.locator("#gallery img")
+    assert pictures.count() == 36, "prediction and truth of each of 18 examples"
+    first = pictures.first
+    first.scroll_into_view_if_needed()
+    assert first.get_attribute("src").startswith("data:image/svg+xml")
+    shown.wait_for_function("() => document.querySelector('#gallery img').naturalWidth > 0")
+    assert first.get_attribute("alt")
+
+
+def test_published_results_stand_beside_ours(visit, molecules_page):
+    shown = visit(molecules_page)
+    assert shown.locator("tr.published").count() == 7
+    assert shown.locator("tr.this th").inner_text().startswith("search")
+
+
+def test_the_slider_moves_the_structure(visit, words_page):
+    shown = visit(words_page)
+    slider, structure = shown.locator("#way-slider"), shown.locator("#way-structure")
+    seen = {structure.inner_text()}
+    slider.focus()
+    for step in range(int(slider.get_attribute("max"))):
+        slider.press("ArrowRight")
+        assert slider.input_value() == str(step + 1)
+        seen.add(structure.inner_text())
+    assert len(seen) > 1
+    assert shown.locator("#way-step").inner_text().endswith(shown.locator("#way-step").inner_text().split(" of ")[1])
+    slider.press("Home")
+    assert shown.locator("#way-step").inner_text().startswith("0 of ")
+
+
+def test_both_ways_of_decoding_can_be_followed(visit, words_page):
+    shown = visit(words_page)
+    offered = shown.locator("#way-decoder option").all_inner_texts()
+    assert set(offered) == {"pgd", "search"}
+    for name in offered:
+        shown.select_option("#way-decoder", name)
+        assert shown.locator("#way-example option").count() == 9, "three of each group"
+        assert shown.locator("#way-chart svg .line").count() == 1
+
+
+def test_filters_leave_what_they_say(visit, words_page):
+    shown = visit(words_page)
+    cards, count = shown.locator(".example"), shown.locator("#gallery-count")
+    assert count.inner_text() == "24 of 30 predictions shown; 60 in all."
+    shown.locator("#gallery-more").click()
+    assert cards.count() == 30
+    shown.select_option("#gallery-group", "worst")
+    assert cards.count() == 10
+    shown.select_option("#gallery-group", "all")
+    shown.fill("#gallery-find", "seven")
+    texts = [text.lower() for text in cards.all_inner_texts()]
+    assert texts
+    assert all("seven" in text for text in texts)
+    shown.fill("#gallery-find", "no such thing")
+    assert cards.count() == 0
+    shown.fill("#gallery-find", "")
+    shown.select_option("#gallery-outcome", "right")
+    assert cards.locator(".chip.no").count() == 0
+
+
+@pytest.mark.parametrize(("choice", "descending"), [("high", True), ("low", False)])
+def test_sorting_sorts(visit, words_page, choice, descending):
+    shown = visit(words_page)
+    shown.select_option("#gallery-group", "all")
+    before = shown.locator(".example .input").all_inner_texts()
+    shown.select_option("#gallery-sort", choice)
+    rows = shown.eval_on_selector_all(".example", "cards => cards.map(card => DATA.rows.energy[card.dataset.row])")
+    assert rows == sorted(rows, reverse=descending)
+    shown.select_option("#gallery-sort", "input")
+    inputs = shown.locator(".example .input").all_inner_texts()
+    assert inputs == sorted(inputs)
+    assert inputs != before
+
+
+def test_differences_of_sequences_are_marked(visit, words_page):
+    shown = visit(words_page)
+    shown.select_option("#gallery-outcome", "wrong")
+    assert shown.locator(".example").first.locator("mark").count() >= 1
+
+
+def test_a_script_in_the_data_stays_text(visit, words_run, tmp_path, monkeypatch):
+    copy = Path(shutil.copytree(words_run, tmp_path / "run"))
+    monkeypatch.setattr(SequenceSpace, "render", lambda *_: Drawing(ATTACK))
+    monkeypatch.setattr(SequenceSpace, "properties", lambda _, batch: {ATTACK: batch.tokens[:, 0]})
+    shown = visit(write_report(Run(copy), Wanted(examples=6), Monitor()))
+    assert ATTACK in shown.locator("#gallery").inner_text()
+    assert shown.evaluate("window.attacked") is None
+    assert shown.locator("img").count() == 0
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        "<svg xmlns='http://www.w3.org/2000/svg'><script>parent.attacked = true; window.attacked = true</script></svg>",
+        "<svg xmlns='http://www.w3.org/2000/svg' onload='window.attacked = true'><circle r='9'/></svg>",
+        "<svg xmlns='http://www.w3.org/2000/svg'><image href='https://example.org/spy.png'/></svg>",
+        "'><script>window.attacked = true</script>",
+    ],
+)
+def test_a_script_in_a_picture_does_not_run(visit, words_run, tmp_path, monkeypatch, picture):
+    copy = Path(shutil.copytree(words_run, tmp_path / "run"))
+    monkeypatch.setattr(SequenceSpace, "render", lambda *_: Drawing("text", picture))
+    shown = visit(write_report(Run(copy), Wanted(examples=6), Monitor()))
+    shown.locator("#gallery img").first.scroll_into_view_if_needed()
+    shown.wait_for_function("() => document.querySelector('#gallery img').complete")
+    assert shown.evaluate("window.attacked") is None
+
+
+def test_light_and_dark_follow_the_system_and_the_button(visit, words_page):
+    theme = "document.documentElement.dataset.theme"
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light, dark = visit(words_page), visit(words_page, dark=True)
+    assert (light.evaluate(theme), dark.evaluate(theme)) == ("light", "dark")
+    assert light.evaluate(ground) != dark.evaluate(ground)
+    light.locator("#theme").click()
+    assert light.evaluate(theme) == "dark"
+    assert light.evaluate(ground) == dark.evaluate(ground)
+    assert light.locator("#theme").get_attribute("aria-pressed") == "true"
+    light.reload()
+    assert light.evaluate(theme) == "dark", "the choice is remembered"
+
+
+@pytest.mark.parametrize("page", ["words_page", "molecules_page"])
+@pytest.mark.parametrize("width", [360, 768])
+def test_nothing_sticks_out_on_a_phone(visit, request, page, width):
+    shown = visit(request.getfixturevalue(page), width=width)
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_paper_gets_the_numbers_and_no_controls(visit, words_page):
+    shown = visit(words_page, dark=True)
+    shown.emulate_media(media="print")
+    assert not shown.locator("#gallery-group").is_visible()
+    assert not shown.locator("#theme").is_visible()
+    assert shown.locator(".example").first.is_visible()
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_without_drawn_examples_all_are_there_as_text(visit, words_run, tmp_path):
+    copy = Path(shutil.copytree(words_run, tmp_path / "run"))
+    shown = visit(write_report(Run(copy), Wanted(examples=0), Monitor()))
+    assert shown.locator("#gallery-count").inner_text() == "24 of 60 predictions shown; 60 in all."
+    assert "records no steps" in shown.locator("#decoding").inner_text()
+
+
+def test_everything_can_be_done_by_keyboard(visit, words_page):
+    shown = visit(words_page)
+    reached = set()
+    for _ in range(60):
+        shown.keyboard.press("Tab")
+        reached.add(shown.evaluate("document.activeElement.id"))
+    wanted = {"theme", "gallery-group", "gallery-sort", "gallery-find", "gallery-more", "way-slider", "way-play"}
+    assert wanted <= reached
+    shown.locator("#theme").focus()
+    shown.keyboard.press("Enter")
+    assert shown.evaluate("document.documentElement.dataset.theme") == "dark"
+    unnamed = shown.eval_on_selector_all(
+        "select, input, button", "all => all.filter(e => !e.labels?.length && !e.textContent.trim()).map(e => e.id)"
+    )
+    assert unnamed == []
+
+
+def test_a_point_of_the_map_shows_its_structure(visit, words_page):
+    shown = visit(words_page)
+    points = shown.locator("#map circle")
+    points.first.scroll_into_view_if_needed()
+    box = points.first.bounding_box()
+    shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert "truth" in shown.locator("#map-detail").inner_text()
+    ring = shown.locator("#map .ring").first
+    assert ring.evaluate("e => getComputedStyle(e).stroke") == shown.evaluate("getComputedStyle(document.body).color")
+    shown.select_option("#map-kind", "0")
+    box = points.first.bounding_box()
+    shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert shown.locator("#map rect.ring").count() == 1, "where the input was sent"
+    shown.select_option("#map-colour", "energy")
+    assert "energy" in shown.locator("#map-legend").inner_text()
+
+
+def test_a_comparison_opens_and_loads_nothing(visit, words_run, words_page, tmp_path):
+    from ele_core.report import write_comparison
+    from ele_core.report.comparison import compare
+
+    other = Path(shutil.copytree(words_run, tmp_path / "<b>other"))
+    shown = visit(write_comparison(compare([words_page.parent, other]), tmp_path / "compare.html"), width=400)
+    assert "<b>other" in shown.locator("h1").inner_text()
+    assert shown.locator("#joint svg").count() == 2
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 400

@@ -1,0 +1,91 @@
+"""`ele check` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from broken_spaces import AugmentsNothing
+from click.testing import CliRunner
+
+from ele_core.cli import cli
+from ele_core.errors import UnknownComponent
+from ele_core.plugins import Record, Registry, hookimpl, registry
+from ele_core.testing import check_options_are_documented
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(cli, ["check", *arguments], catch_exceptions=False, env={"COLUMNS": "120"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def with_broken(monkeypatch):
+    """The installed plugins, and one with a broken space."""
+
+    class Mine:
+        @hookimpl
+        def ele_output_spaces(self):
+            yield Record("words", AugmentsNothing, "Words that are never augmented.")
+
+    added = Registry(registry().plugins())
+    added.register(Mine(), "mine")
+    for module in ("ele_core.plugins", "ele_core.testing.choosing", "ele_core.testing.common"):
+        monkeypatch.setattr(f"{module}.registry", lambda: added)
+
+
+def test_the_table_names_every_check_and_the_counts_add_up():
+    output = run("candidates")
+    assert output.startswith("decoder candidates, on output space sequence\n")
+    assert "check_decoding_is_sorted" in output
+    assert "16 of 16 checks ran: 16 passed.\n" in output
+
+
+def test_json_holds_every_result():
+    (component,) = json.loads(run("vector", "--json"))["components"]
+    assert (component["kind"], component["name"]) == ("input", "vector")
+    assert component["counts"]["checks"] == len(component["results"])
+    skipped = [result for result in component["results"] if result["status"] == "skipped"]
+    assert [result["explanation"] for result in skipped] == ["all inputs are of equal length: sizes is None"]
+
+
+@pytest.mark.usefixtures("with_broken")
+def test_a_broken_component_is_told_and_makes_the_command_fail():
+    output = run("words", "--set", 'alphabet=["a", "b"]', "--set", "length=3", code=1)
+    assert "512 views are all what they were made of" in output
+    assert "1 failed" in output
+    assert "no installed plugin brings AugmentsNothing" in output
+
+
+@pytest.mark.usefixtures("with_broken")
+def test_options_that_are_required_are_asked_for():
+    from ele_core.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=r"words.alphabet: is required[\s\S]*: --set OPTION=VALUE, or --space"):
+        run("words")
+
+
+def test_a_name_of_several_kinds_is_checked_in_all_of_them_unless_one_is_named():
+    both = json.loads(run("sequence", "--json"))["components"]
+    assert [component["kind"] for component in both] == ["output", "encoder"]
+    (one,) = json.loads(run("sequence", "--kind", "encoder", "--json"))["components"]
+    assert one["kind"] == "encoder"
+    assert "say with --kind" in run("sequence", "--set", "length=3", code=2)
+
+
+def test_the_space_to_check_on_can_be_chosen():
+    (component,) = json.loads(run("flat", "--space", "padded-graph", "--json"))["components"]
+    assert component["on"] == "output space padded-graph"
+
+
+def test_an_unknown_name_gets_the_closest_one():
+    with pytest.raises(UnknownComponent, match="did you mean 'search'"):
+        run("serch")
+    assert "--kind is one of output, encoder" in run("search", "--kind", "decoders", code=2)
+
+
+def test_a_check_can_be_called_by_itself():
+    from ele_core.components.decoders.search import SearchDecoder
+
+    check_options_are_documented(SearchDecoder())

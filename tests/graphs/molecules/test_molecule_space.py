@@ -1,0 +1,110 @@
+"""`molecule`: SMILES, RDKit molecules and `Molecule`s in, `Molecule`s out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from rdkit import Chem
+
+from ele_core.errors import InvalidOutput
+from ele_graphs.graphs.batch import Graphs, from_lists
+from ele_graphs.molecules.molecule import Molecule
+from ele_graphs.molecules.space import MoleculeSpace
+
+SPACE = MoleculeSpace()
+
+
+def test_smiles_rdkit_molecules_and_molecules_pack_alike() -> None:
+    batch = SPACE.pack(["OCC", Chem.MolFromSmiles("CCO"), Molecule.from_smiles("C(O)C")])
+    assert len(torch.unique(SPACE.keys(batch), dim=0)) == 1
+    assert [molecule.smiles for molecule in SPACE.unpack(batch)] == ["CCO"] * 3
+
+
+def test_molecules_come_back_as_they_went_in() -> None:
+    examples = SPACE.examples()
+    assert SPACE.unpack(SPACE.pack(examples)) == examples
+    point = SPACE.relax(SPACE.pack(examples))
+    assert [m.smiles for m in SPACE.unpack(SPACE.unrelax(point))] == [m.smiles for m in examples]
+
+
+def test_text_is_a_smiles_or_a_graph_where_there_is_none() -> None:
+    invalid = Molecule(("C", "F"), ((0, 1, "double"),))
+    for molecule in (*SPACE.examples(), invalid, Molecule((), ())):
+        assert SPACE.parse(SPACE.format(molecule)) == molecule
+    assert SPACE.format(Molecule.from_smiles("OCC")) == "CCO"
+    assert SPACE.format(invalid) == '{"nodes":["C","F"],"edges":[[0,1,"double"]]}'
+    assert "not a valid molecule" in SPACE.render(invalid).text
+    assert "<svg" in (SPACE.render("CCO", "CCN").svg or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "CC(", "CC.C", '{"nodes":["Xx"],"edges":[]}', '{"nodes":["C","C"],"edges":[[0,1,"hydrogen"]]}']
+)
+def test_text_that_is_no_molecule_is_refused(text: str) -> None:
+    with pytest.raises(InvalidOutput):
+        SPACE.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("obj", "reason"),
+    [
+        ("CCCCCCCCCC", "CCCCCCCCCC: 10 atoms, more than max_atoms = 9"),
+        ("CCBr", "element Br is not one of C N O F"),
+        ("C$C", "bond quadruple"),
+        ("C(", "not a SMILES"),
+        (42, "not int"),
+        (Molecule(("C",), ((0, 0, "single"),)), "bound to itself"),
+    ],
+)
+def test_what_is_not_in_the_space_is_refused_with_its_place_and_reason(obj: object, reason: str) -> None:
+    with pytest.raises(InvalidOutput, match=reason) as error:
+        SPACE.pack(["CC", obj])
+    assert error.value.index == 1
+
+
+def test_validity_is_measured_on_predictions_alone() -> None:
+    predicted = from_lists([[1, 3], [1, 4], [1, 1], []], [[(0, 1, 2)], [(0, 1, 2)], [], []], 9)
+    valid = next(metric for metric in SPACE.metrics if metric.name == "valid")
+    assert valid.function(predicted, predicted).tolist() == [1, 0, 0, 0]
+
+
+def test_elements_bonds_and_size_are_inferred_and_options_win() -> None:
+    config = MoleculeSpace.infer(
+        ["CCCl", "C#N", Molecule.from_smiles("O=S")], {"bonds": ["single", "double", "triple"]}
+    )
+    assert config.elements == ("C", "N", "O", "Cl", "S")
+    assert config.bonds == ("single", "double", "triple")
+    assert config.max_atoms == 3
+
+
+def test_configurations_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="no elements: Xx"):
+        MoleculeSpace.Config(elements=("C", "Xx"))
+    with pytest.raises(ValueError, match="stands twice"):
+        MoleculeSpace.Config(elements=("C", "C"))
+
+
+def test_properties_describe_molecules() -> None:
+    properties = SPACE.properties(SPACE.pack(["c1ccncc1", "C1CC1C2CC2", "CCO"]))
+    assert {name: values.tolist() for name, values in properties.items()} == {
+        "atoms": [6, 6, 3],
+        "rings": [1, 2, 0],
+        "hetero_atoms": [1, 0, 1],
+    }
+
+
+def test_views_may_be_no_molecules_and_are_still_in_the_space() -> None:
+    space = MoleculeSpace(MoleculeSpace.Config(augmentations=({"name": "perturb-edges", "rate": 0.5},)))
+    view: Graphs = space.augment(space.pack(["c1ccccc1"] * 20), torch.Generator().manual_seed(0))
+    assert torch.equal(space.keys(space.pack(space.unpack(view))), space.keys(view))
+
+
+def test_legal_moves_leave_no_atom_with_too_many_bonds() -> None:
+    start = ["CCO", "C#N", "CC(=O)F"]
+    free, legal = (MoleculeSpace(MoleculeSpace.Config(legal_moves=legal)) for legal in (False, True))
+    everything, some = free.neighbours(free.pack(start)), legal.neighbours(legal.pack(start))
+    within = legal.within_valence(everything[0])
+    assert 0 < int(within.sum()) < len(within)
+    assert torch.equal(some[0].edges, everything[0].edges[within])
+    assert torch.equal(some[1], everything[1][within])
+    assert legal.within_valence(legal.pack(["C#N", "FC(F)(F)F", "O=C=O"])).all()

@@ -1,0 +1,150 @@
+"""SMILES to atoms and bonds and back: a reason for each refusal, an honest answer for graphs that are no molecules."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ele_core.errors import InvalidOutput
+from ele_graphs.molecules.molecule import Molecule
+from ele_graphs.molecules.rdkit_adapter import Limits, Unreadable, canonical_smiles, read
+
+LIMITS = Limits(("C", "N", "O", "F"), ("single", "double", "triple"), max_atoms=9, min_atoms=2)
+
+REFUSED = {
+    "": "empty SMILES",
+    "   ": "empty SMILES",
+    "C(": "not a SMILES",
+    "C1CC": "not a SMILES",
+    "🙂": "not a SMILES",
+    "CC(C)(C)(C)C": "valence for atom # 1 C, 5",
+    "c1cccc1": "kekulize",
+    "CCCCCCCCCC": "10 atoms, more than max_atoms = 9",
+    "CC.CC": "2 fragments, one expected",
+    "CCCl": "element Cl is not one of C N O F",
+    "[Na]C": "element Na",
+    "*C": "dummy atom",
+    "C$C": "bond quadruple is not one of single double triple",
+    "C": "1 atom only",
+}
+
+
+@pytest.mark.parametrize("smiles", REFUSED)
+def test_what_cannot_be_used_is_refused_with_a_reason(smiles: str) -> None:
+    with pytest.raises(Unreadable, match=REFUSED[smiles]):
+        read(smiles, LIMITS)
+
+
+def test_reading_is_canonical_kekulized_and_without_hydrogens_and_stereo() -> None:
+    reading = read("[H]OC1=CC=C(C)C=C1")
+    assert reading.smiles == "Cc1ccc(O)cc1"
+    assert sorted(bond for *_, bond in reading.bonds) == ["double"] * 3 + ["single"] * 5
+    assert read("C[C@H](O)F") == read("C[C@@H](F)O") == read("FC(C)O")
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "C",
+        "CCO",
+        "c1ccccc1",
+        "c1cc[nH]c1",
+        "C#CC(=O)N1CC1",
+        "FC(F)(F)F",
+        "C[N+](=O)[O-]",
+        "[C-]#[N+]C",
+        "[N-]=[N+]=N",
+        "[O-][n+]1ccccc1",
+        "[C-]#[O+]",
+        "C[N+](C)(C)CC(=O)[O-]",
+    ],
+)
+def test_graphs_go_back_to_their_smiles_with_charges_where_valence_needs_them(smiles: str) -> None:
+    molecule = Molecule.from_smiles(smiles)
+    assert molecule.valid
+    assert molecule.smiles == read(smiles).smiles
+    assert Molecule.from_rdkit(molecule.to_rdkit()) == molecule
+
+
+@pytest.mark.parametrize(
+    ("atoms", "bonds"),
+    [
+        (("C", "F"), ((0, 1, "double"),)),
+        (("C", "O"), ()),
+        ((), ()),
+        (("C",) * 6, tuple((0, i, "single") for i in range(1, 6))),
+    ],
+)
+def test_a_graph_that_is_no_molecule_is_kept_and_flagged(
+    atoms: tuple[str, ...], bonds: tuple[tuple[int, int, str], ...]
+) -> None:
+    molecule = Molecule(atoms, bonds)
+    assert not molecule.valid
+    assert molecule.smiles is None is canonical_smiles(atoms, bonds)
+    assert "not a valid molecule" in str(molecule)
+    assert molecule.to_networkx().number_of_edges() == len(bonds)
+    assert "<svg" in molecule.to_svg()
+
+
+def test_zwitterions_come_back_neutral_with_the_same_graph() -> None:
+    molecule = Molecule.from_smiles("[NH3+]CC(=O)[O-]")
+    assert molecule.smiles == "NCC(=O)O"
+    assert molecule == Molecule.from_smiles("NCC(=O)O")
+
+
+def test_molecules_are_hashable_values() -> None:
+    assert {Molecule.from_smiles("OCC"), Molecule.from_smiles("CCO")} == {Molecule.from_smiles("C(C)O")}
+
+
+def test_a_bad_smiles_is_an_invalid_output() -> None:
+    with pytest.raises(InvalidOutput, match="not a SMILES"):
+        Molecule.from_smiles("CC(")
+
+
+def test_differences_from_a_reference_are_highlighted() -> None:
+    molecule = Molecule.from_smiles("CCO")
+    plain, same, other = (molecule.to_svg(m) for m in (None, molecule, Molecule.from_smiles("CCN")))
+    assert plain == same == molecule._repr_svg_()
+    assert len(other) > len(plain)
+    assert "<svg" in molecule.to_svg(Molecule(("F", "F"), ()))
+
+
+def test_rdkit_is_loaded_by_whoever_uses_it_only() -> None:
+    code = (
+        "import sys, ele_graphs.plugin, ele_graphs.molecules.space, ele_graphs.smi2mol.task, ele_graphs.rgcn\n"
+        "ele_graphs.molecules.space.MoleculeSpace()\n"
+        "assert 'rdkit' not in sys.modules and 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_package_itself_imports_neither_torch_nor_rdkit() -> None:
+    code = "import sys, ele_graphs; assert not {'torch', 'rdkit', 'networkx'} & set(sys.modules); ele_graphs.Molecule"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_equal_molecules_lie_alike_whatever_the_order_of_their_atoms() -> None:
+    first = Molecule.from_smiles("OCCC1CC1C=O")
+    last = len(first.atoms) - 1
+    bonds = tuple(sorted((last - j, last - i, bond) for i, j, bond in first.bonds))
+    second = Molecule(first.atoms[::-1], bonds)
+
+    def far(svg: str) -> float:
+        """How far the ends of lines are from those of the first picture."""
+        return float(max(min(abs(p - q) for q in places(first.to_svg())) for p in places(svg)))
+
+    assert far(second.to_svg(first)) < 2 < far(second.to_svg())
+
+
+def places(svg: str) -> list[complex]:
+    return [complex(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.]+),([\d.]+)", svg)]
+
+
+def test_pictures_hold_nothing_that_does_not_show() -> None:
+    svg = Molecule.from_smiles("CCO").to_svg(Molecule.from_smiles("CCN"))
+    assert svg.startswith("<svg xmlns='http://www.w3.org/2000/svg'")
+    assert not re.search(r"<!--|class=|xmlns:|\n|stroke-linejoin:miter", svg)
+    assert "#FFBC59" in svg

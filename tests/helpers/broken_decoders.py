@@ -1,0 +1,145 @@
+"""Decoders and tasks that are wrong in one way each, and the check that should say so."""
+
+from __future__ import annotations
+
+import itertools
+from typing import ClassVar
+
+import torch
+
+from ele_core.components.decoders.candidates import CandidatesDecoder
+from ele_core.interfaces import Decoding
+
+DECODERS: dict[type, str] = {}
+
+
+def caught_by(check):
+    def mark(cls):
+        DECODERS[cls] = check
+        return cls
+
+    return mark
+
+
+class Plain(CandidatesDecoder):
+    """The best candidates; nothing is wrong with it."""
+
+    def decode(self, queries, problem, *, top_k=1, context):
+        found = super().decode(queries, problem, top_k=top_k, context=context)
+        return self.spoil(found, queries, problem)
+
+    def spoil(self, found, queries, problem):
+        return found
+
+
+def nth_best(queries, problem, places):
+    """The candidates at `places` of the ranking, with their energies."""
+    order = problem.surrogate.energies(queries, problem.candidates.embeddings).sort(dim=1)
+    rows, energies = order.indices[:, places], order.values[:, places]
+    return Decoding(problem.candidates.batch[rows.flatten()], energies)
+
+
+@caught_by("check_decoding_is_made_of_structures")
+class DecodesTooFew(Plain):
+    def spoil(self, found, queries, problem):
+        return Decoding(found.best, found.energies)
+
+
+@caught_by("check_decoding_is_made_of_structures")
+class DecodesNonsense(Plain):
+    def spoil(self, found, queries, problem):
+        return Decoding(found.structures.map(lambda tokens: tokens.flip(1)), found.energies)
+
+
+@caught_by("check_decoding_is_sorted")
+class DecodesWorstFirst(Plain):
+    def spoil(self, found, queries, problem):
+        k = found.top_k
+        return found if k == 1 else nth_best(queries, problem, list(reversed(range(k))))
+
+
+@caught_by("check_decoding_is_distinct")
+class DecodesTheSameTwice(Plain):
+    def spoil(self, found, queries, problem):
+        return nth_best(queries, problem, [0] * found.top_k)
+
+
+@caught_by("check_decoding_energies_are_true")
+class LiesAboutEnergies(Plain):
+    def spoil(self, found, queries, problem):
+        return Decoding(found.structures, found.energies + 1)
+
+
+@caught_by("check_decoder_is_no_worse_than_candidates")
+class TakesTheSecondBest(Plain):
+    def spoil(self, found, queries, problem):
+        if problem.candidates.owner is not None:
+            return found
+        return nth_best(queries, problem, list(range(1, found.top_k + 1)))
+
+
+@caught_by("check_decoder_changes_nothing")
+class TrainsWhileDecoding(Plain):
+    def spoil(self, found, queries, problem):
+        problem.surrogate.weights.mul_(1 + 1e-9)
+        return found
+
+
+@caught_by("check_decoder_changes_nothing")
+class DrawsFromTheGlobalGenerator(Plain):
+    def spoil(self, found, queries, problem):
+        torch.rand(1)
+        return found
+
+
+@caught_by("check_decoder_is_seeded")
+class DecodesDifferentlyEachTime(Plain):
+    calls: ClassVar = itertools.count(1)
+
+    def spoil(self, found, queries, problem):
+        return Decoding(found.structures, found.energies + 1e-9 * next(self.calls))
+
+
+@caught_by("check_decoder_rows_are_independent")
+class DecodesByTheBatch(Plain):
+    """Two queries or more are answered better than one."""
+
+    def spoil(self, found, queries, problem):
+        alone = len(queries) < 2 or problem.candidates.owner is not None
+        return found if alone else improved(found, queries, problem)
+
+
+def improved(found, queries, problem):
+    """The best of the answers and their neighbours."""
+    if found.top_k > 1:
+        return found
+    moved, owner = problem.space.neighbours(found.best)
+    energy = problem.surrogate.energy(queries[owner], moved)
+    structures, energies = [], []
+    for row in range(len(queries)):
+        own = (owner == row).nonzero().flatten()
+        best = own[energy[own].argmin()]
+        wins = bool(energy[best] < found.energies[row, 0])
+        structures.append(moved[best[None]] if wins else found.best[row : row + 1])
+        energies.append(energy[best] if wins else found.energies[row, 0])
+    return Decoding(type(moved).cat(structures), torch.stack(energies)[:, None])
+
+
+@caught_by("check_decoder_takes_no_queries")
+class NeedsAQuery(Plain):
+    def spoil(self, found, queries, problem):
+        queries.max()
+        return found
+
+
+@caught_by("check_decoder_takes_candidates_of_their_own")
+class IgnoresOwners(Plain):
+    def spoil(self, found, queries, problem):
+        return found if problem.candidates.owner is None else Decoding(found.structures, 0 * found.energies)
+
+
+@caught_by("check_decoder_declares_its_needs")
+class DescendsSecretly(Plain):
+    def spoil(self, found, queries, problem):
+        problem.surrogate.energy_at(queries, problem.space.relax(found.best))
+        return found

@@ -1,0 +1,466 @@
+"""Encoders, inputs and backbones, surrogates and regressors that are wrong in one way each."""
+
+from __future__ import annotations
+
+import itertools
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from ele_core.components.backbones.mlp import MLPBackbone
+from ele_core.components.encoders.flat import FlatEncoder
+from ele_core.components.inputs.text import TextInput, Texts
+from ele_core.components.inputs.vector import VectorInput, Vectors
+from ele_core.interfaces import Encoder, Regressor
+from ele_core.testing import LinearSurrogate
+
+ENCODERS: dict[type, str] = {}
+INPUTS: dict[type, str] = {}
+BACKBONES: dict[type, str] = {}
+SURROGATES: dict[type, str] = {}
+REGRESSORS: dict[type, str] = {}
+
+
+def caught_by(table, check):
+    def mark(cls):
+        table[cls] = check
+        return cls
+
+    return mark
+
+
+# -- encoders ------------------------------------------------------------------------------------------------------
+
+
+class PlainEncoder(Encoder):
+    """One linear layer and a tanh; nothing is wrong with it."""
+
+    def __init__(self, config, space, dim):
+        super().__init__(config, space, dim)
+        (self.field,) = space.geometry
+        length, symbols = space.geometry[self.field].point_shape
+        self.linear = nn.Linear(length * symbols, dim)
+
+    def flat(self, point):
+        return getattr(point, self.field).flatten(start_dim=1)
+
+    def forward(self, point):
+        return torch.tanh(self.linear(self.flat(point)))
+
+
+@caught_by(ENCODERS, "check_encoder_gives_embeddings")
+class EncodesToAnotherSize(PlainEncoder):
+    def forward(self, point):
+        return super().forward(point)[:, 1:]
+
+
+@caught_by(ENCODERS, "check_encoder_gives_embeddings")
+class EncodesToNoNumber(PlainEncoder):
+    def forward(self, point):
+        return super().forward(point) * float("nan")
+
+
+@caught_by(ENCODERS, "check_encoder_has_a_gradient")
+class EncodesWithoutGradient(PlainEncoder):
+    def flat(self, point):
+        return super().flat(point).detach()
+
+
+@caught_by(ENCODERS, "check_encoder_has_a_gradient")
+class EncodesByRounding(PlainEncoder):
+    def flat(self, point):
+        return super().flat(point).round()
+
+
+@caught_by(ENCODERS, "check_encoder_gradient_is_the_slope")
+class EncodesStraightThrough(PlainEncoder):
+    def flat(self, point):
+        flat = super().flat(point)
+        return flat + (flat.square() - flat).detach()
+
+
+@caught_by(ENCODERS, "check_encoder_rows_are_independent")
+class EncodesByTheBatch(PlainEncoder):
+    def forward(self, point):
+        found = super().forward(point)
+        return found - found.mean(dim=0, keepdim=True) if len(found) else found
+
+
+@caught_by(ENCODERS, "check_encoder_takes_small_batches")
+class EncodesAtLeastTwo(PlainEncoder):
+    def __init__(self, config, space, dim):
+        super().__init__(config, space, dim)
+        self.norm = nn.BatchNorm1d(dim)
+
+    def forward(self, point):
+        return self.norm(super().forward(point))
+
+
+@caught_by(ENCODERS, "check_encoder_is_deterministic")
+class EncodesAtRandom(PlainEncoder):
+    def forward(self, point):
+        return nn.functional.dropout(super().forward(point), 0.5, training=True)
+
+
+@caught_by(ENCODERS, "check_encoder_keeps_the_dtype")
+class EncodesInSinglePrecision(PlainEncoder):
+    def forward(self, point):
+        return super().forward(point).float()
+
+
+@caught_by(ENCODERS, "check_encoder_leaves_its_point_alone")
+class EncodesInPlace(PlainEncoder):
+    def forward(self, point):
+        found = super().forward(point)
+        value = getattr(point, self.field)
+        if not value.requires_grad:
+            value.zero_()
+        return found
+
+
+@caught_by(ENCODERS, "check_encoder_state_is_complete")
+class EncodesByAHiddenState(PlainEncoder):
+    def __init__(self, config, space, dim):
+        super().__init__(config, space, dim)
+        self.hidden = torch.randn(dim)
+
+    def forward(self, point):
+        return super().forward(point) + self.hidden.to(self.linear.weight)
+
+
+@caught_by(ENCODERS, "check_encoder_is_trainable")
+class EncodesWithFrozenWeights(PlainEncoder):
+    def forward(self, point):
+        return torch.tanh(self.flat(point) @ self.linear.weight.detach().T)
+
+
+class ClaimsInvariance(FlatEncoder):
+    """For a space of graphs, where positions have no meaning."""
+
+    invariant = True
+
+
+# -- input spaces --------------------------------------------------------------------------------------------------
+
+
+@caught_by(INPUTS, "check_input_examples_are_different")
+class HasOneInput(TextInput):
+    def examples(self):
+        return ["one"]
+
+
+@caught_by(INPUTS, "check_input_pack_gives_a_batch")
+class PacksAllAlike(TextInput):
+    def pack(self, values):
+        return super().pack(["1"] * len([*super().pack(values).tokens]))
+
+
+@caught_by(INPUTS, "check_input_parse_inverts_format")
+class FormatsRoughly(VectorInput):
+    def format(self, value):
+        return " ".join(f"{number:.0f}" for number in value)
+
+    def examples(self):
+        return [[1.25, 2.0], [3.0, 0.5], [9.0, 4.75]]
+
+
+@caught_by(INPUTS, "check_input_parse_refuses_politely")
+class ParsesWithoutCare(TextInput):
+    def parse(self, text):
+        return text[0] + text[1:]
+
+
+@caught_by(INPUTS, "check_input_foreign_values_are_refused")
+class NamesTheFirstInput(TextInput):
+    def pack(self, values):
+        if not all(isinstance(value, str) for value in values):
+            raise self.invalid("no text.", 0)
+        return super().pack(values)
+
+
+@caught_by(INPUTS, "check_input_fit_is_repeatable")
+class FitsDifferently(VectorInput):
+    fits: ClassVar = itertools.count(1)
+
+    def fit(self, values):
+        super().fit(values)
+        self._scaling = self._scaling[0], self._scaling[1] * next(self.fits)
+
+
+@caught_by(INPUTS, "check_input_load_inverts_save")
+class ForgetsItsScale(VectorInput):
+    def load(self, folder):
+        super().load(folder)
+        self._scaling = self._scaling[0], self._scaling[1] * 2
+
+
+@caught_by(INPUTS, "check_input_rows_are_independent")
+class ScalesByTheBatch(VectorInput):
+    def pack(self, values):
+        batch = super().pack(values)
+        return Vectors(batch.values - batch.values[:1] + 0.5 * batch.values)
+
+
+@caught_by(INPUTS, "check_input_takes_empty_batches")
+class PacksNothingAsOne(VectorInput):
+    def pack(self, values):
+        return super().pack(values) if len(values) else Vectors(torch.zeros(0))
+
+
+@caught_by(INPUTS, "check_input_sizes_are_lengths")
+class SizesInColumns(TextInput):
+    def sizes(self, batch):
+        return batch.lengths[:, None] if len(batch) else batch.lengths
+
+
+@caught_by(INPUTS, "check_input_augment_is_seeded")
+class AugmentsInputsAtRandom(TextInput):
+    def augment(self, batch, generator):
+        return Texts(batch.tokens, batch.lengths)[torch.randperm(len(batch))]
+
+
+# -- backbones -----------------------------------------------------------------------------------------------------
+
+
+@caught_by(BACKBONES, "check_backbone_gives_embeddings")
+class MapsToInfinity(MLPBackbone):
+    def forward(self, batch):
+        return super().forward(batch) / 0
+
+
+@caught_by(BACKBONES, "check_backbone_rows_are_independent")
+class MapsByTheBatch(MLPBackbone):
+    def forward(self, batch):
+        return super().forward(batch) + batch.values.sum()
+
+
+@caught_by(BACKBONES, "check_backbone_takes_small_batches")
+class MapsAtLeastOne(MLPBackbone):
+    def forward(self, batch):
+        return super().forward(batch) + 0 * batch.values.max()
+
+
+@caught_by(BACKBONES, "check_backbone_is_deterministic")
+class CountsItsCalls(MLPBackbone):
+    def __init__(self, config, inputs, dim):
+        super().__init__(config, inputs, dim)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, batch):
+        self.calls += 1
+        return super().forward(batch)
+
+
+@caught_by(BACKBONES, "check_backbone_leaves_its_batch_alone")
+class MapsInPlace(MLPBackbone):
+    def forward(self, batch):
+        found = super().forward(batch)
+        batch.values.zero_()
+        return found
+
+
+@caught_by(BACKBONES, "check_backbone_state_is_complete")
+class MapsByAHiddenState(MLPBackbone):
+    def __init__(self, config, inputs, dim):
+        super().__init__(config, inputs, dim)
+        self.hidden = torch.randn(dim)
+
+    def forward(self, batch):
+        return super().forward(batch) + self.hidden
+
+
+@caught_by(BACKBONES, "check_backbone_tells_inputs_apart")
+class MapsAllAlike(MLPBackbone):
+    def forward(self, batch):
+        return super().forward(Vectors(0 * batch.values))
+
+
+# -- surrogates ----------------------------------------------------------------------------------------------------
+
+
+class LearnedSurrogate(LinearSurrogate):
+    """Linear, with an offset drawn by `fit`: something to save and to seed."""
+
+    def __init__(self, config, space):
+        super().__init__(config, space)
+        self.offset = torch.zeros(self.dim, dtype=torch.float64)
+
+    def fit(self, outputs, validation, extra, context):
+        self.offset = torch.rand(self.dim, generator=context.generator("offset"), dtype=torch.float64)
+
+    def _at(self, point):
+        return super()._at(point) + self.offset
+
+    def state(self):
+        return {"weights": self.weights, "offset": self.offset}
+
+    def restore(self, state):
+        self.weights, self.offset = state["weights"], state["offset"]
+
+
+@caught_by(SURROGATES, "check_surrogate_gives_embeddings")
+class EmbedsWithGradient(LearnedSurrogate):
+    def embed(self, batch):
+        return super().embed(batch).requires_grad_(True)
+
+
+@caught_by(SURROGATES, "check_surrogate_gives_embeddings")
+class LearnsItsDimension(LearnedSurrogate):
+    size = 16
+
+    @property
+    def dim(self):
+        return self.size
+
+    def fit(self, outputs, validation, extra, context):
+        self.size = 17
+        super().fit(outputs, validation, extra, context)
+
+    def __init__(self, config, space):
+        super().__init__(config, space)
+
+    def embed(self, batch):
+        return nn.functional.pad(super().embed(batch), (0, 0 if self.size == 16 else 1))
+
+    def _at(self, point):
+        return LinearSurrogate._at(self, point)
+
+
+@caught_by(SURROGATES, "check_surrogate_tells_structures_apart")
+class EmbedsAllAlike(LearnedSurrogate):
+    def _at(self, point):
+        return 0 * super()._at(point)
+
+    def energy_at(self, queries, point):
+        zero = LinearSurrogate._at(self, point)
+        return (zero - zero.detach()).sum(dim=1) + queries.square().sum(dim=1)
+
+
+@caught_by(SURROGATES, "check_surrogate_energy_is_a_distance")
+class EnergyIsNegative(LearnedSurrogate):
+    def energy(self, queries, batch):
+        return super().energy(queries, batch) - 1
+
+
+@caught_by(SURROGATES, "check_surrogate_energies_agree")
+class EnergiesAreRoots(LearnedSurrogate):
+    def energies(self, queries, embeddings):
+        return super().energies(queries, embeddings).sqrt()
+
+
+@caught_by(SURROGATES, "check_surrogate_energy_at_vertices")
+class EnergyAtIsAnother(LearnedSurrogate):
+    def energy_at(self, queries, point):
+        return 2 * super().energy_at(queries, point)
+
+
+@caught_by(SURROGATES, "check_surrogate_energy_at_vertices")
+class EnergyAtHasNoGradient(LearnedSurrogate):
+    def energy_at(self, queries, point):
+        return super().energy_at(queries, point).detach()
+
+
+@caught_by(SURROGATES, "check_surrogate_rows_are_independent")
+class EmbedsByTheBatch(LearnedSurrogate):
+    def embed(self, batch):
+        found = super().embed(batch)
+        return found * len(found)
+
+    def energy(self, queries, batch):
+        return (queries / len(batch) - LinearSurrogate.embed(self, batch)).square().sum(dim=1)
+
+    differentiable = False
+
+    def energies(self, queries, embeddings):
+        return super().energies(queries / len(queries), embeddings / len(embeddings))
+
+
+@caught_by(SURROGATES, "check_surrogate_leaves_all_alone")
+class CountsWhatItEmbeds(LearnedSurrogate):
+    def embed(self, batch):
+        self.offset = self.offset.clone()
+        found = super().embed(batch)
+        self.weights = torch.nextafter(self.weights, torch.zeros_like(self.weights)) if len(batch) > 7 else self.weights
+        return found
+
+
+@caught_by(SURROGATES, "check_surrogate_state_is_complete")
+class ForgetsItsOffset(LearnedSurrogate):
+    def restore(self, state):
+        self.weights = state["weights"]
+
+
+@caught_by(SURROGATES, "check_surrogate_fit_is_seeded")
+class FitsFromTheGlobalGenerator(LearnedSurrogate):
+    def fit(self, outputs, validation, extra, context):
+        self.offset = torch.rand(self.dim, dtype=torch.float64)
+
+
+# -- regressors ----------------------------------------------------------------------------------------------------
+
+
+class PlainRegressor(Regressor):
+    """Least squares with a ridge and a seeded jitter; nothing is wrong with it."""
+
+    def __init__(self, config, inputs, surrogate):
+        super().__init__(config, inputs, surrogate)
+        self.weights = torch.zeros(inputs.dimension, surrogate.dim, dtype=torch.float64)
+
+    def fit(self, train, validation, context):
+        x, y = train[0].values.double(), self.surrogate.embed(train[1])
+        ridge = torch.eye(x.shape[1], dtype=torch.float64)
+        jitter = torch.rand(self.weights.shape, generator=context.generator("jitter"), dtype=torch.float64)
+        self.weights = torch.linalg.solve(x.T @ x + ridge, x.T @ y) + 1e-3 * jitter
+
+    def predict(self, inputs):
+        return inputs.values.double() @ self.weights
+
+    def state(self):
+        return {"weights": self.weights}
+
+    def restore(self, state):
+        self.weights = state["weights"]
+
+
+@caught_by(REGRESSORS, "check_regressor_gives_queries")
+class PredictsTooFew(PlainRegressor):
+    def predict(self, inputs):
+        return super().predict(inputs)[:, 1:]
+
+
+@caught_by(REGRESSORS, "check_regressor_rows_are_independent")
+class PredictsByTheBatch(PlainRegressor):
+    def predict(self, inputs):
+        return super().predict(inputs) + inputs.values.sum()
+
+
+@caught_by(REGRESSORS, "check_regressor_leaves_all_alone")
+class PredictsInPlace(PlainRegressor):
+    def predict(self, inputs):
+        found = super().predict(inputs)
+        inputs.values[1:].zero_()
+        return found
+
+
+@caught_by(REGRESSORS, "check_regressor_keeps_the_surrogate")
+class TrainsTheSurrogate(PlainRegressor):
+    def fit(self, train, validation, context):
+        super().fit(train, validation, context)
+        self.surrogate.weights.mul_(1 + 1e-9)
+
+
+@caught_by(REGRESSORS, "check_regressor_state_is_complete")
+class SavesNothing(PlainRegressor):
+    def state(self):
+        return {}
+
+    def restore(self, state):
+        pass
+
+
+@caught_by(REGRESSORS, "check_regressor_fit_is_seeded")
+class FitsAtRandom(PlainRegressor):
+    def fit(self, train, validation, context):
+        super().fit(train, validation, context)
+        self.weights = self.weights + 1e-3 * torch.rand(self.weights.shape)
