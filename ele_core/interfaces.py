@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ele_core.data.dataset import DataSet
     from ele_core.experiments.ranges import Range
     from ele_core.experiments.study import Study
+    from ele_core.plugins.registry import Registry
     from ele_core.runtime.context import Context
 
 Y = TypeVar("Y")
@@ -96,6 +97,8 @@ class Component:
         """No options."""
 
     config: Any
+    registry: Registry | None = None
+    """The registry that created this component by its name; None if it was built directly."""
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         self.config = config if config is not None else self.Config()

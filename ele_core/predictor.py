@@ -13,25 +13,29 @@ from sklearn.exceptions import NotFittedError
 
 from ele_core import config as configuration
 from ele_core.config import RunConfig
-from ele_core.data.dataset import DataSet, fingerprint, split
+from ele_core.data.dataset import split
 from ele_core.data.packing import pack_all
-from ele_core.data.prepare import Prepared, inferred_space
+from ele_core.data.prepare import Pairs, Prepared, prepare
 from ele_core.errors import ConfigError, DataError
-from ele_core.interfaces import Choice, InputSpace, OutputSpace, Task
+from ele_core.interfaces import Choice, Task
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
-from ele_core.model.train import train
-from ele_core.plugins import registry
+from ele_core.model.train import assemble, fit
+from ele_core.plugins import Registry
+from ele_core.plugins import registry as installed
 from ele_core.runs.training import fit_in
+from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
-from ele_core.runtime.distributed import joined
-from ele_core.runtime.monitor import ConsoleMonitor, Monitor
+from ele_core.runtime.distributed import process_group
+from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor
 
 Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""
+Held = float | tuple[Sequence[Any], Sequence[Any]]
+"""What to validate on: a share or a number of the pairs, or pairs of their own."""
 SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
 """The arguments that name components."""
 
@@ -44,7 +48,8 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
         StructuredPredictor("sequence", regressor={"name": "neural", "training": {"epochs": 5}})
 
-    `clone`, `cross_val_score` and `Pipeline` work on it.
+    `callbacks` are told what happens in `fit`: steps, evaluations, ends of stages, messages. Names are looked up in
+    `registry`, by default in the installed plugins. `clone`, `cross_val_score` and `Pipeline` work on it.
     """
 
     def __init__(
@@ -59,6 +64,8 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         seed: int = 0,
         device: str = "auto",
         verbose: bool = False,
+        callbacks: Sequence[Callback] = (),
+        registry: Registry | None = None,
     ) -> None:
         self.output = output
         self.input = input
@@ -69,12 +76,15 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         self.seed = seed
         self.device = device
         self.verbose = verbose
+        self.callbacks = callbacks
+        self.registry = registry
 
     @classmethod
     def for_task(cls, name: str, **changes: Any) -> Self:
         """The configuration that suits a task, for data of your own; `changes` replace whole arguments."""
-        task: type[Task] = registry().get("task", name)
-        defaults = configuration.task_sections(task, registry(), own_data=True)
+        registry = changes.get("registry") or installed()
+        task: type[Task] = registry.get("task", name)
+        defaults = configuration.task_sections(task, registry, own_data=True)
         known = {key: value for key, value in defaults.items() if key in cls._get_param_names()}
         return cls(**{**known, **changes})
 
@@ -86,22 +96,27 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         y: Sequence[Any],
         *,
         extra_outputs: Sequence[Any] | None = None,
-        validation: float | tuple[Sequence[Any], Sequence[Any]] = 0.05,
+        validation: Held = 0.05,
         run: str | Path | None = None,
+        checkpoint_every: float = EVERY,
     ) -> Self:
         """Learn from inputs `X` and objects `y`.
 
         `validation` is a share or a number of the pairs to hold out for early stopping, or pairs `(X, y)` of their own;
-        `extra_outputs` are objects without inputs, for pre-training the loss. With `run`, a folder, the training
-        survives: the same call goes on from the last checkpoint after a stop, and gives back the model of a run that
-        has finished. Started by torchrun, all processes share the work.
+        `extra_outputs` are objects without inputs, for pre-training the loss. With `run`, a folder, the training can be
+        resumed: after a stop the same call continues from the last checkpoint, written every `checkpoint_every`
+        seconds, and once the run has finished it loads the model. Started by torchrun, all processes share the work.
         """
-        with joined() as processes:
+        pairs = self._pairs(X, y, extra_outputs, validation)
+        with process_group() as processes:
             context = dataclasses.replace(self._context(), processes=processes)
             if not processes.main:
                 context = dataclasses.replace(context, monitor=Monitor())
-            prepared = self._prepare(X, y, extra_outputs, validation, context)
-            self.model_ = train(prepared, context) if run is None else fit_in(Path(run), prepared, context)
+            prepared = prepare(self._config(), context, pairs)
+            if run is None:
+                self.model_ = self._train(prepared, context)
+            else:
+                self.model_ = fit_in(Path(run), prepared, context, every=checkpoint_every, callbacks=self.callbacks)
         return self
 
     def predict(
@@ -152,18 +167,19 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model into `folder`; it carries its candidates and decodes on another machine."""
-        with joined() as processes:
+        with process_group() as processes:
             if processes.main:
                 save_model(self._fitted(), Path(folder))
             processes.wait()
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
+    def load(cls, folder: str | Path, *, device: str = "auto", registry: Registry | None = None) -> Self:
         """A fitted predictor from a folder that `save` or `ele train` wrote."""
         folder = Path(folder)
-        model = load_model(folder / "model" if (folder / "model").is_dir() else folder, pick_device(device))
+        model = load_model(folder / "model" if (folder / "model").is_dir() else folder, pick_device(device), registry)
         sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in SECTIONS}
-        predictor = cls(**sections, share=model.config.candidates.share, seed=model.config.seed, device=device)
+        share, seed = model.config.candidates.share, model.config.seed
+        predictor = cls(**sections, share=share, seed=seed, device=device, registry=registry)
         predictor.model_ = model
         return predictor
 
@@ -175,52 +191,34 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             raise NotFittedError("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
         return model
 
+    def _train(self, prepared: Prepared, context: Context) -> Model:
+        """Train in memory, without a run folder."""
+        told = Callbacks(context.monitor, *(self.callbacks if context.processes.main else ()))
+        with told.training():
+            return fit(assemble(prepared, context), prepared, dataclasses.replace(context, monitor=told))
+
     def _context(self) -> Context:
         monitor = ConsoleMonitor() if self.verbose else Monitor()
         return Context(self.seed, pick_device(self.device), monitor)
 
     def _config(self) -> RunConfig:
         sections = {name: getattr(self, name) for name in (*SECTIONS, "seed", "device")}
-        return configuration.load({**sections, "candidates": {"share": self.share}})
+        return configuration.load({**sections, "candidates": {"share": self.share}}, registry=self.registry)
 
-    def _prepare(
-        self,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        extra: Sequence[Any] | None,
-        validation: float | tuple[Sequence[Any], Sequence[Any]],
-        context: Context,
-    ) -> Prepared:
-        held_out = ((), ()) if isinstance(validation, float | int) else validation
+    def _pairs(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], extra: Sequence[Any] | None, validation: Held
+    ) -> Pairs:
+        """The pairs to train and to validate on, checked."""
         check_pairs(inputs, outputs, "fit")
-        check_pairs(*held_out, "validation")
         if len(inputs) == 0:
             raise DataError("there are no pairs.", where="fit", fix="Give at least a few.")
-        all_inputs, all_outputs = [*inputs, *held_out[0]], [*outputs, *held_out[1]]
-        if not isinstance(validation, float | int):
-            train_rows, validation_rows = torch.arange(len(inputs)), torch.arange(len(inputs), len(all_inputs))
-        else:
-            train_rows, validation_rows, _ = split(len(inputs), max(validation, 1 / len(inputs)), 0, self.seed)
-        config = self._config()
-        space_type: type[OutputSpace[Any, Any]] = registry().get("output", config.output.name)
-        space = inferred_space(space_type, [*all_outputs, *(() if extra is None else extra)], config.output.options)
-        space_inputs: InputSpace[Any] = registry().create("input", config.input, path="input")
-        space_inputs.fit([all_inputs[row] for row in train_rows.tolist()])
-        data = DataSet(
-            inputs=all_inputs,
-            outputs=pack_all(space, all_outputs, context),
-            train=train_rows,
-            validation=validation_rows,
-            test=torch.arange(0),
-            source="fit",
-            fingerprint="",
-            extra=None if extra is None else pack_all(space, extra, context),
-        )
-        texts = map(space_inputs.format, all_inputs)
-        data = dataclasses.replace(data, fingerprint=fingerprint(texts, data.outputs))
-        return Prepared(
-            configuration.with_output(config, space.config), space, space_inputs, data, space_inputs.pack(all_inputs)
-        )
+        if isinstance(validation, float | int):
+            train, held_out, _ = split(len(inputs), max(validation, 1 / len(inputs)), 0, self.seed)
+            return Pairs([*inputs], [*outputs], train, held_out, extra)
+        check_pairs(*validation, "validation")
+        count, own = len(inputs), len(validation[0])
+        rows = torch.arange(count), torch.arange(count, count + own)
+        return Pairs([*inputs, *validation[0]], [*outputs, *validation[1]], *rows, extra)
 
 
 def check_pairs(inputs: Sequence[Any], outputs: Sequence[Any], where: str) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ele_core.cli import options
+
 if TYPE_CHECKING:
     from ele_core.interfaces import Kind
     from ele_core.testing.choosing import Subject
@@ -56,10 +58,10 @@ def check(
     kinds = kinds_of(name, kind)
     if overrides and len(kinds) > 1:
         raise click.UsageError(f"'{name}' is the name of {' and of '.join(kinds)}: say with --kind which --set is for.")
-    options = parse_overrides(overrides)
+    given = parse_overrides(overrides)
     reports = []
     for each in kinds:
-        subject = Choosing(each, name, options, space, inputs, surrogate).subject()
+        subject = Choosing(each, name, given, space, inputs, surrogate, options.registry()).subject()
         reports.append((subject, results_of(subject)))
         if not as_json:
             show(*reports[-1])
@@ -81,16 +83,16 @@ def check(
 def kinds_of(name: str, kind: str | None) -> list[Kind]:
     """The kinds to check: the one that was asked for, or all that have a component of that name."""
     from ele_core.interfaces import KINDS
-    from ele_core.plugins import registry
 
+    registry = options.registry()
     if kind is not None:
         if kind not in KINDS:
             raise click.UsageError(f"--kind is one of {', '.join(KINDS)}, not '{kind}'.")
-        registry().provider(kind, name)
+        registry.provider(kind, name)
         return [kind]
-    found = [each for each in KINDS if name in registry().names(each)]
+    found = [each for each in KINDS if name in registry.names(each)]
     if not found:
-        registry().unknown(name)
+        registry.unknown(name)
     return found
 
 

@@ -43,10 +43,10 @@ def evaluate(
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
     from ele_core.runs.run import Run
-    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.distributed import process_group
     from ele_core.runtime.monitor import ConsoleMonitor
 
-    with joined() as processes:
+    with process_group() as processes:
         chosen = [f"decoder={decoder}"] if decoder else []
         opened = Run(run)
         changes = [*chosen, *overrides]

@@ -7,9 +7,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from ele_core.plugins import Registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,8 +43,16 @@ checkpoint_every = click.option(
 )
 
 
+def registry() -> Registry:
+    """Where the command looks up names: the object it was invoked with, by default the installed plugins."""
+    from ele_core.plugins import Registry
+    from ele_core.plugins import registry as installed
+
+    return click.get_current_context().find_object(Registry) or installed()
+
+
 def log(command: Command) -> Command:
-    """`--log tensorboard`, refused at once where the package is missing."""
+    """`--log tensorboard`: a list of callbacks; refused at once if the package is missing."""
 
     @click.option(
         "--log",
@@ -49,14 +60,15 @@ def log(command: Command) -> Command:
         help="Write the evaluations to RUN/tensorboard too; look at them with: tensorboard --logdir RUN",
     )
     @functools.wraps(command)
-    def checked(*args: Any, log: str | None, **kwargs: Any) -> Any:
+    def with_callbacks(*args: Any, log: str | None, **kwargs: Any) -> Any:
+        callbacks = []
         if log:
-            from ele_core.runtime.tensorboard import check_installed
+            from ele_core.runtime.tensorboard import TensorBoard
 
-            check_installed()
-        return command(*args, log=log, **kwargs)
+            callbacks.append(TensorBoard())
+        return command(*args, callbacks=callbacks, **kwargs)
 
-    return checked  # type: ignore[return-value]
+    return with_callbacks  # type: ignore[return-value]
 
 
 with_report = click.option(

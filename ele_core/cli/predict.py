@@ -49,15 +49,16 @@ def predict(
     from ele_core.errors import ConfigError
     from ele_core.files.atomic import write_text
     from ele_core.files.tables import FIRST, as_csv, read_columns, read_inputs
-    from ele_core.model.predict import COLUMNS, predict_texts
+    from ele_core.model.predict import predict_texts
+    from ele_core.model.results import COLUMNS
     from ele_core.runs.run import Run, context_for
-    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.distributed import process_group
     from ele_core.runtime.monitor import ConsoleMonitor
 
     chosen = [f"decoder={decoder}"] if decoder else []
     opened = Run(run)
     model = opened.model([*chosen, *overrides])
-    with joined() as processes:
+    with process_group() as processes:
         if file == "-" and processes.count > 1:
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
         (texts,), data = read_inputs(file, column, model.config.data.input if model.config.data else None)
@@ -65,7 +66,7 @@ def predict(
         context = context_for(model.config, ConsoleMonitor(), processes)
         settings = {"inputs": data, "column": column, "candidates": choices_data, "top_k": top_k}
         with opened.resumable(model, settings, context) as resumable:
-            rows = predict_texts(
+            predictions = predict_texts(
                 model,
                 texts,
                 top_k=top_k,
@@ -74,7 +75,7 @@ def predict(
                 context=resumable,
             )
             if processes.main:
-                table = as_csv(rows, COLUMNS)
+                table = as_csv(predictions.rows(), COLUMNS)
                 if target:
                     write_text(Path(target), table)
                 else:

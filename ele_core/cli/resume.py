@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
 from ele_core.cli.train import finished
+
+if TYPE_CHECKING:
+    from ele_core.runtime.monitor import Callback
 
 
 @click.command()
@@ -23,7 +27,12 @@ from ele_core.cli.train import finished
 @options.overrides
 @options.processes
 def resume(
-    run: str, accept_changes: bool, every: float, with_report: bool, log: str | None, overrides: tuple[str, ...]
+    run: str,
+    accept_changes: bool,
+    every: float,
+    with_report: bool,
+    callbacks: list[Callback],
+    overrides: tuple[str, ...],
 ) -> None:
     """Go on with RUN from its last checkpoint: weights and metrics end as if it had never stopped.
 
@@ -32,11 +41,16 @@ def resume(
     ele resume run --set regressor.training.learning_rate=1e-4 --accept-changes
     """
     from ele_core.runs.run import Run
-    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.distributed import process_group
     from ele_core.runtime.monitor import ConsoleMonitor
 
-    with joined() as processes:
+    with process_group() as processes:
         done = Run.resume(
-            Path(run), ConsoleMonitor(), every=every, accept_changes=accept_changes, overrides=overrides, log=log
+            Path(run),
+            ConsoleMonitor(),
+            every=every,
+            accept_changes=accept_changes,
+            overrides=overrides,
+            callbacks=callbacks,
         )
         finished(done, processes, with_report)

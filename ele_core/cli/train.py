@@ -14,6 +14,7 @@ from ele_core.cli.report import report_at_end
 if TYPE_CHECKING:
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import Processes
+    from ele_core.runtime.monitor import Callback
 
 
 @click.command()
@@ -40,7 +41,7 @@ def train(
     on_error: str | None,
     every: float,
     with_report: bool,
-    log: str | None,
+    callbacks: list[Callback],
     overrides: tuple[str, ...],
 ) -> None:
     """Train from a TOML file, or from a task's name for its defaults.
@@ -58,18 +59,18 @@ def train(
     from ele_core.errors import EleError
     from ele_core.files.atomic import free_folder
     from ele_core.runs.run import Run
-    from ele_core.runtime.distributed import joined
+    from ele_core.runtime.distributed import process_group
     from ele_core.runtime.monitor import ConsoleMonitor
 
     columns = {"input": input, "output": output, "on_error": on_error}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])
-    with joined() as processes:
+    with process_group() as processes:
         reserved = folder is None and processes.main
         name = folder or (str(free_folder(Path("runs"), Path(source).stem)) if reserved else "")
         target = Path(processes.text_from_main(name))
         earlier = Run(surrogate_from) if surrogate_from else None
         try:
-            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier, log=log)
+            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier, callbacks=callbacks)
         except EleError:
             if reserved:
                 with suppress(OSError):  # not empty: the training had begun

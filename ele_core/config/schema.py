@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, PrivateAttr
 
 from ele_core.config.describe import Option, describe_options
 from ele_core.config.resolve import NONE, Inferred, Shape, as_table, merge, resolve, validate
@@ -100,6 +100,13 @@ class RunConfig(ComponentConfig):
     candidates: CandidatesConfig = CandidatesConfig()
     """The candidates that a decoder chooses from or starts at."""
 
+    _registry: Registry | None = PrivateAttr(default=None)
+
+    @property
+    def registry(self) -> Registry:
+        """Where the names of this configuration are looked up: the registry that `load` was given."""
+        return self._registry or installed()
+
 
 def load(
     source: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), registry: Registry | None = None
@@ -113,7 +120,9 @@ def load(
         task_found = True
     except PluginError:  # the check below says why; sections that only the task could give are no further problems
         task_found = False
-    return validate(RunConfig, merge(defaults, given), "", registry, partial=not task_found)
+    config = validate(RunConfig, merge(defaults, given), "", registry, partial=not task_found)
+    config._registry = registry
+    return config
 
 
 def task_sections(task: type[Task], registry: Registry, *, own_data: bool) -> dict[str, Any]:
@@ -154,9 +163,9 @@ def with_output(config: RunConfig, output: ComponentConfig) -> RunConfig:
     return config.model_copy(update={"output": choice})
 
 
-def components(config: RunConfig, registry: Registry | None = None) -> list[tuple[Kind, str]]:
+def components(config: RunConfig) -> list[tuple[Kind, str]]:
     """The kind and name of every component of a resolved configuration, those inside others included."""
-    return list(_components(config, "", registry or installed()))
+    return list(_components(config, "", config.registry))
 
 
 # -- where a configuration comes from -----------------------------------------------------------------------------

@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
+from torch import Tensor
 
 from ele_core.config import RunConfig, with_output
-from ele_core.data.dataset import DataSet, split
-from ele_core.data.packing import accept
+from ele_core.data.dataset import DataSet, fingerprint, split
+from ele_core.data.packing import accept, pack_all
 from ele_core.data.rejected import Rejected, parsed, refuse
 from ele_core.errors import ConfigError, DataError
 from ele_core.files.tables import FIRST, LAST, read_columns
 from ele_core.interfaces import InputSpace, OutputSpace, Task
 from ele_core.numerics.tensors import Tensors
-from ele_core.plugins import registry
 from ele_core.runtime.context import Context
 
 
@@ -32,10 +32,26 @@ class Prepared:
     packed: Tensors
 
 
-def prepare(config: RunConfig, context: Context) -> Prepared:
-    """Load the data, settle the output space, fit the input space and pack every input."""
-    inputs: InputSpace[Any] = registry().create("input", config.input, path="input")
-    if config.data is not None:
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Pairs in memory, as `fit` is given them, with the rows to train and to validate on; `extra` are outputs alone."""
+
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+    train: Tensor
+    validation: Tensor
+    extra: Sequence[Any] | None = None
+
+
+def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None) -> Prepared:
+    """Load the data, settle the output space, fit the input space and pack every input.
+
+    The data are `pairs` if they are given, else the file or the task that the configuration names.
+    """
+    inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
+    if pairs is not None:
+        space, data = load_pairs(config, pairs, context)
+    elif config.data is not None:
         space, data = load_file(config, inputs, context)
     elif config.task is not None:
         space, data = load_task(config, context)
@@ -43,15 +59,39 @@ def prepare(config: RunConfig, context: Context) -> Prepared:
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
     inputs.fit(data.inputs_at(data.train))
-    data, packed = pack_inputs(inputs, data, config.data.on_error if config.data else "skip")
+    if pairs is not None:
+        packed = inputs.pack(data.inputs)  # the first bad input raises, with its place in the sequence
+        known = fingerprint(map(inputs.format, data.inputs), data.outputs)
+        data = dataclasses.replace(data, fingerprint=known)
+    else:
+        data, packed = pack_inputs(inputs, data, config.data.on_error if config.data else "skip")
     return Prepared(with_output(config, space.config), space, inputs, data, packed)
+
+
+def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
+    """Pairs in memory; the first output that is not in the space raises, with its place in the sequence."""
+    space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
+    space = inferred_space(
+        space_type, [*pairs.outputs, *(() if pairs.extra is None else pairs.extra)], config.output.options
+    )
+    data = DataSet(
+        inputs=pairs.inputs,
+        outputs=pack_all(space, pairs.outputs, context),
+        train=pairs.train,
+        validation=pairs.validation,
+        test=torch.arange(0),
+        source="fit",
+        fingerprint="",
+        extra=None if pairs.extra is None else pack_all(space, pairs.extra, context),
+    )
+    return space, data
 
 
 def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
     """The task's own pairs, packed by the configured space."""
     assert config.task is not None
-    task: Task = registry().create("task", config.task, path="task")
-    space: OutputSpace[Any, Any] = registry().create("output", config.output, path="output")
+    task: Task = config.registry.create("task", config.task, path="task")
+    space: OutputSpace[Any, Any] = config.registry.create("output", config.output, path="output")
     return space, task.load(space, context)
 
 
@@ -59,8 +99,8 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
     """Pairs from a CSV, JSONL or .smi file; every row that does not parse or fit is listed with its reason."""
     options = config.data
     assert options is not None
-    space_type: type[OutputSpace[Any, Any]] = registry().get("output", config.output.name)
-    (left, right), fingerprint = read_columns(options.file, [options.input or FIRST, options.output or LAST])
+    space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
+    (left, right), digest = read_columns(options.file, [options.input or FIRST, options.output or LAST])
     rejected: list[Rejected] = []
     rows = list(range(len(left)))
     shown = context.monitor.progress(rows, description="reading pairs")
@@ -87,7 +127,7 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
         validation=validation,
         test=test,
         source=options.file,
-        fingerprint=fingerprint,
+        fingerprint=digest,
         extra=extra,
         rejected=rejected,
         rows=[pairs[i][0] for i in accepted],

@@ -13,9 +13,10 @@ from ele_core.display.notebook import table
 from ele_core.errors import DataError
 from ele_core.interfaces import Choice, Decoding
 from ele_core.model.model import BLOCK, Model
+from ele_core.model.results import Predictions
 from ele_core.numerics.keys import member
 from ele_core.numerics.tensors import Tensors
-from ele_core.runtime.blockwise import in_blocks
+from ele_core.runtime.blockwise import PLAIN, in_blocks
 from ele_core.runtime.context import Context
 
 
@@ -28,6 +29,19 @@ class Evaluation:
     decoding: Decoding
     truths: Any
     decoder: Choice
+    queries: Tensor
+    """(B, q) what was decoded: the predictions of the regressor, or with `oracle` the embeddings of the truths."""
+
+    def rows(self, model: Model, inputs: Sequence[Any]) -> list[dict[str, str]]:
+        """Texts for a table, one mapping per example: `input`, `prediction`, `truth`, `energy` and each metric."""
+        predictions = Predictions(model.space, inputs, self.decoding).rows(model.inputs.format)
+        truths = map(model.space.format, model.space.unpack(self.truths))
+        values = {name: [f"{value:g}" for value in values.tolist()] for name, values in self.values.items()}
+        return [
+            {"input": row["input"], "prediction": row["prediction"], "truth": truth, "energy": row["energy"]}
+            | {name: own[number] for name, own in values.items()}
+            for number, (row, truth) in enumerate(zip(predictions, truths, strict=True))
+        ]
 
     def __str__(self) -> str:
         return "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
@@ -46,16 +60,15 @@ def evaluate(
     oracle: bool = False,
     context: Context,
 ) -> Evaluation:
-    """Decode and measure. With `oracle` the query is ψ(y) itself: what is lost then is lost by decoding alone."""
+    """Decode and measure. With `oracle` the query is ψ(y), the true embedding: errors then come from decoding alone."""
     if len(outputs) == 0:
         raise DataError("there is nothing to evaluate.", where="evaluation", fix="Choose a split that is not empty.")
-    truth = model.surrogate.embed(outputs)
+    if len(inputs) != len(outputs):
+        raise DataError(f"{len(inputs)} inputs but {len(outputs)} outputs.", where="evaluation")
     packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
-    queries = model.regressor.predict(packed)
-    if len(queries) != len(truth):
-        raise DataError(f"{len(queries)} inputs but {len(truth)} outputs.", where="evaluation")
+    queries = model.surrogate.embed(outputs) if oracle else model.regressor.predict(packed)
     error = None if oracle else model.surrogate.energy(queries, outputs)
-    decoding = model.decode(truth if oracle else queries, decoder, context=context)
+    decoding = model.decode(queries, decoder, context=context)
     values = measure(model, decoding.best, outputs, context)
     metrics = {name: value.float().mean().item() for name, value in values.items()}
     if model.candidates is not None:
@@ -66,7 +79,7 @@ def evaluate(
     if error is not None:
         metrics["regression_error"] = error.mean().item()
     metrics["examples"] = float(len(outputs))
-    return Evaluation(metrics, values, decoding, outputs, decoder or model.config.decoder)
+    return Evaluation(metrics, values, decoding, outputs, decoder or model.config.decoder, queries)
 
 
 def measure(model: Model, predicted: Any, true: Any, context: Context) -> dict[str, Tensor]:
@@ -78,21 +91,5 @@ def measure(model: Model, predicted: Any, true: Any, context: Context) -> dict[s
         some = slice(first, end)
         return {name: metric.function(predicted[some], true[some]) for name, metric in metrics.items()}
 
-    parts = in_blocks(block, len(true), BLOCK, context, "metrics")
+    parts = in_blocks(block, len(true), BLOCK, context, "metrics", PLAIN)
     return {name: torch.cat([part[name] for part in parts]) for name in metrics}
-
-
-def prediction_rows(model: Model, inputs: Sequence[Any], result: Evaluation) -> list[dict[str, Any]]:
-    """One mapping an example: input, prediction, truth, energy and each metric."""
-    format_ = model.space.format
-    predicted = map(format_, model.space.unpack(result.decoding.best))
-    true = map(format_, model.space.unpack(result.truths))
-    energies = result.decoding.energies[:, 0].tolist()
-    rows = [
-        {"input": model.inputs.format(x), "prediction": p, "truth": t, "energy": f"{e:.6g}"}
-        for x, p, t, e in zip(inputs, predicted, true, energies, strict=True)
-    ]
-    for name, values in result.values.items():
-        for row, value in zip(rows, values.tolist(), strict=True):
-            row[name] = f"{value:g}"
-    return rows

@@ -18,7 +18,7 @@ from ele_core.files.archive import brief, check_shapes, read_json, read_tensors,
 from ele_core.files.atomic import replace_folder, write_text
 from ele_core.interfaces import Candidates, InputSpace, OutputSpace, Surrogate
 from ele_core.model.model import Model
-from ele_core.plugins import registry
+from ele_core.plugins import Registry
 from ele_core.runtime.work import Snapshot, prefixed
 
 CARD = "README.md"
@@ -46,10 +46,10 @@ def save_model(model: Model, folder: Path) -> None:
         seal(target, unsealed=[CARD])
 
 
-def load_model(folder: Path, device: torch.device) -> Model:
+def load_model(folder: Path, device: torch.device, registry: Registry | None = None) -> Model:
     """Read what `save_model` wrote. Only installed plugins are imported: no file in the folder can name other code."""
     try:
-        config = read_config(folder)
+        config = read_config(folder, registry)
         verify(folder)
         return build(config, folder, device)
     except EleError:
@@ -61,8 +61,8 @@ def load_model(folder: Path, device: torch.device) -> Model:
 
 def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     """The components with what they learned; sizes are compared before anything is allocated."""
-    space: OutputSpace[Any, Any] = registry().create("output", config.output, path="output")
-    inputs: InputSpace[Any] = registry().create("input", config.input, path="input")
+    space: OutputSpace[Any, Any] = config.registry.create("output", config.output, path="output")
+    inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
     inputs.load(folder)
     file = folder / "model.safetensors"
     check_shapes(file, expected_shapes(config, space, inputs))
@@ -113,7 +113,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
     """What config.json holds: the resolved configuration, and which installed plugin brings each component."""
     providers = {}
     for kind, name in configuration.components(config):
-        provider = registry().provider(kind, name)
+        provider = config.registry.provider(kind, name)
         if not provider.installed:
             what = f"the {kind} '{name}' was registered by hand, so no other process could load the model."
             raise ModelError(what, fix="Put it into an installed package with an entry point in the group 'ele'.")
@@ -121,11 +121,11 @@ def describe(config: RunConfig) -> dict[str, Any]:
     return {"format": FORMAT, "ele": __version__, "components": providers, "config": config.model_dump(mode="json")}
 
 
-def read_config(folder: Path) -> RunConfig:
+def read_config(folder: Path, registry: Registry | None = None) -> RunConfig:
     """The configuration of a saved model; where it cannot be used here, the error says which plugins it came from."""
     header = read_header(folder)
     try:
-        return configuration.load(header["config"])
+        return configuration.load(header["config"], registry=registry)
     except EleError as error:
         components = header.get("components")
         brought = {

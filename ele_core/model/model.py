@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,8 +27,7 @@ from ele_core.interfaces import (
     Surrogate,
 )
 from ele_core.numerics.keys import distinct
-from ele_core.plugins import registry
-from ele_core.runtime.blockwise import in_blocks
+from ele_core.runtime.blockwise import AsTensors, in_blocks
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 
@@ -45,14 +45,16 @@ class Model:
     surrogate: Surrogate
     regressor: Regressor
     candidates: Candidates | None = None
+    device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
 
     @classmethod
     def build(cls, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], seed: int) -> Model:
         """Fresh components with seeded weights; `inputs` are fitted already."""
+        registry = config.registry
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            surrogate: Surrogate = registry().create("surrogate", config.surrogate, space, path="surrogate")
-            regressor: Regressor = registry().create("regressor", config.regressor, inputs, surrogate, path="regressor")
+            surrogate: Surrogate = registry.create("surrogate", config.surrogate, space, path="surrogate")
+            regressor: Regressor = registry.create("regressor", config.regressor, inputs, surrogate, path="regressor")
         model = cls(config, space, inputs, surrogate, regressor)
         model.decoder(config.decoder)
         return model
@@ -61,6 +63,7 @@ class Model:
         """Move what was learned to `device`."""
         self.surrogate.to(device)
         self.regressor.to(device)
+        self.device = device
         return self
 
     def queries(self, values: Sequence[Any]) -> Tensor:
@@ -87,19 +90,18 @@ class Model:
             sizes_of_own(chosen.owner, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)
 
-        def block(first: int, end: int, context: Context) -> dict[str, Tensor]:
+        def block(first: int, end: int, context: Context) -> Decoding:
             problem = Problem(self.space, self.surrogate, owned(chosen, first, end))
-            return as_tensors(engine.decode(queries[first:end], problem, top_k=top_k, context=context))
+            return engine.decode(queries[first:end], problem, top_k=top_k, context=context)
 
         name = (decoder or self.config.decoder).name
-        parts = in_blocks(block, len(queries), BLOCK, context, name)
-        if not parts:
-            return Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
-        return joined([from_tensors(part, self.space.Batch) for part in parts])
+        stored = AsTensors(as_tensors, partial(from_tensors, batch=self.space.Batch))
+        parts = in_blocks(block, len(queries), BLOCK, context, name, stored)
+        return joined(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
 
     def decoder(self, choice: Choice) -> Decoder:
         """The decoder of a choice; one that cannot work with this model's surrogate is refused."""
-        engine: Decoder = registry().create("decoder", choice, path="decoder")
+        engine: Decoder = self.config.registry.create("decoder", choice, path="decoder")
         if engine.needs_gradient and not self.surrogate.differentiable:
             what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
             raise ConfigError(

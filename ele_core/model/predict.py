@@ -1,19 +1,15 @@
-"""Predictions for texts: every row answered for, with a status, in the order given."""
+"""Predictions for inputs given as texts, with a status for each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ele_core.data.packing import accept, pack_all
 from ele_core.data.rejected import Rejected, parsed, refuse
-from ele_core.interfaces import Decoding
+from ele_core.interfaces import Candidates, Decoding
 from ele_core.model.model import Model
-from ele_core.numerics.tensors import Tensors
+from ele_core.model.results import Predictions
 from ele_core.runtime.context import Context
-
-Answer = dict[str, Any]
-COLUMNS = ("input", "prediction", "energy", "status")
 
 
 def predict_texts(
@@ -24,10 +20,10 @@ def predict_texts(
     candidates: Sequence[str] | None = None,
     on_error: str = "null",
     context: Context,
-) -> list[Answer]:
-    """Rows of input, prediction, energy and status; `top_k` rows for each text that could be used.
+) -> Predictions:
+    """Decode texts; the `inputs` of the predictions are the texts.
 
-    A text that cannot be used raises (`raise`), is left out (`skip`) or keeps its row without a prediction (`null`).
+    A text that cannot be used raises (`raise`), is left out (`skip`) or is kept without a prediction (`null`).
     """
     rejected: list[Rejected] = []
     values = {
@@ -38,36 +34,26 @@ def predict_texts(
     rejected += [Rejected(rows[place], texts[rows[place]], reason) for place, reason in refused]
     if on_error == "raise":
         refuse(rejected, "inputs")
-    answers: dict[int, list[Answer]] = {}
-    if on_error == "null":
-        answers = {r.row: [{"prediction": "", "energy": "", "status": r.reason}] for r in rejected}
+    chosen = None if candidates is None else candidates_from_texts(model, candidates, context)
     if accepted:
-        decoding = decode(model, type(parts[0]).cat(parts), candidates, top_k, context)
-        found = answers_of(model, decoding)
-        answers |= {rows[place]: found[i] for i, place in enumerate(accepted)}
-    return [{"input": texts[row], **answer} for row in sorted(answers) for answer in answers[row]]
+        queries = model.regressor.predict(type(parts[0]).cat(parts))
+        decoding = model.decode(queries, top_k=top_k, candidates=chosen, context=context)
+    else:
+        decoding = nothing_found(model, top_k)
+    if on_error == "skip":
+        return Predictions(model.space, [texts[rows[place]] for place in accepted], decoding)
+    return Predictions(model.space, texts, decoding, {each.row: each.reason for each in rejected})
 
 
-def decode(model: Model, packed: Tensors, candidates: Sequence[str] | None, top_k: int, context: Context) -> Decoding:
-    """Decode packed inputs, from candidates given as texts or from the model's own."""
-    chosen = None
-    if candidates is not None:
-        rejected: list[Rejected] = []
-        objects = [parsed(model.space.parse, candidates, row, rejected) for row in range(len(candidates))]
-        refuse(rejected, "candidates")
-        chosen = model.embed_candidates(pack_all(model.space, objects, context))
-    return model.decode(model.regressor.predict(packed), top_k=top_k, candidates=chosen, context=context)
+def candidates_from_texts(model: Model, texts: Sequence[str], context: Context) -> Candidates:
+    """Candidates from texts; those that cannot be read are listed in one error."""
+    rejected: list[Rejected] = []
+    objects = [parsed(model.space.parse, texts, row, rejected) for row in range(len(texts))]
+    refuse(rejected, "candidates")
+    return model.embed_candidates(pack_all(model.space, objects, context))
 
 
-def answers_of(model: Model, decoding: Decoding) -> list[list[Answer]]:
-    """For each query its structures as texts, best first."""
-    texts = [model.space.format(obj) for obj in model.space.unpack(decoding.structures)]
-    k = decoding.top_k
-    return [
-        [
-            {"prediction": texts[row * k + rank], "energy": f"{energy:.6g}", "status": "ok"}
-            for rank, energy in enumerate(energies)
-            if energy < float("inf")
-        ]
-        for row, energies in enumerate(decoding.energies.tolist())
-    ]
+def nothing_found(model: Model, top_k: int) -> Decoding:
+    """The decoding of no inputs."""
+    empty = model.space.pack([])
+    return Decoding(empty, model.surrogate.embed(empty).new_zeros(0, top_k))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ele_core.display.notebook import beside, picture, table
 from ele_core.errors import DataError
 from ele_core.interfaces import Decoding, Drawing, OutputSpace
+
+COLUMNS = ("input", "prediction", "energy", "status")
+"""The columns of a table of predictions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,14 +23,16 @@ class Prediction:
     energies: list[float]
     space: OutputSpace[Any, Any] | None = dataclasses.field(default=None, repr=False, compare=False)
     """What the objects are drawn by."""
+    status: str = "ok"
+    """`ok`, or why the input could not be used; then there are no objects."""
 
     @property
     def best(self) -> Any:
-        """The object of least energy."""
-        return self.objects[0]
+        """The object of least energy; None if the input could not be used."""
+        return self.objects[0] if self.objects else None
 
     def drawings(self) -> list[Drawing]:
-        """Each object as a picture, or as a text where its space has none."""
+        """Each object as a picture, or as text if its space has no pictures."""
         return [Drawing(str(obj)) if self.space is None else self.space.render(obj) for obj in self.objects]
 
     def _repr_html_(self) -> str:
@@ -35,7 +40,7 @@ class Prediction:
 
     def _cells(self) -> tuple[str, str]:
         notes = [f"energy {energy:.4g}" for energy in self.energies]
-        return str(self.input), beside(map(picture, self.drawings(), notes))
+        return str(self.input), beside(map(picture, self.drawings(), notes)) or self.status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,19 +50,41 @@ class Predictions(Sequence[Prediction]):
     space: OutputSpace[Any, Any]
     inputs: Sequence[Any]
     decoding: Decoding
+    """The structures found for the inputs that could be used, in their order."""
+    refused: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    """Position of an input that could not be used → the reason."""
 
     def __len__(self) -> int:
-        return len(self.decoding.energies)
+        return len(self.inputs)
 
     def __iter__(self) -> Iterator[Prediction]:
         objects = self.space.unpack(self.decoding.structures)
-        k = self.decoding.top_k
-        for row, (value, energies) in enumerate(zip(self.inputs, self.decoding.energies.tolist(), strict=True)):
+        found, k = enumerate(self.decoding.energies.tolist()), self.decoding.top_k
+        for place, value in enumerate(self.inputs):
+            if place in self.refused:
+                yield Prediction(value, [], [], self.space, self.refused[place])
+                continue
+            row, energies = next(found)
             finite = [energy for energy in energies if energy < float("inf")]
             yield Prediction(value, objects[row * k : row * k + len(finite)], finite, self.space)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
+
+    def rows(self, input_text: Callable[[Any], str] = str) -> list[dict[str, str]]:
+        """Texts for a table, one mapping per structure: `input`, `prediction`, `energy`, `status`.
+
+        An input that could not be used has one mapping, with an empty prediction and the reason as its status.
+        """
+        rows = []
+        for each in self:
+            found = [
+                (self.space.format(obj), f"{energy:.6g}")
+                for obj, energy in zip(each.objects, each.energies, strict=True)
+            ]
+            for prediction, energy in found or [("", "")]:
+                rows.append(dict(zip(COLUMNS, (input_text(each.input), prediction, energy, each.status), strict=True)))
+        return rows
 
     def trace(self, index: int = 0) -> DecodingPath:
         """How the decoder came to the best object of the input at `index`; asks for a decoder with `trace=True`."""
@@ -67,16 +94,23 @@ class Predictions(Sequence[Prediction]):
             raise DataError("the decoder recorded no trace.", where="trace", fix=fix)
         if not -len(self) <= index < len(self):
             raise IndexError(f"there is no input {index}: {len(self)} were decoded")
-        row = index % len(self)
+        place = index % len(self)
+        if place in self.refused:
+            raise DataError(f"nothing was decoded: {self.refused[place]}", where=f"input {place}")
+        row = place - sum(other < place for other in self.refused)
         objects = [self.space.unpack(structures[row : row + 1])[0] for structures in trace.structures]
         energies = [float(energies[row]) for energies in trace.energies]
         steps = tuple(map(PathStep, trace.steps, objects, energies))
-        return DecodingPath(self.space, self.inputs[row], steps)
+        return DecodingPath(self.space, self.inputs[place], steps)
 
     def __str__(self) -> str:
         """A line for each input: the object of least energy, and the energy."""
-        lines = [f"{each.input} → {self.space.format(each.best)}  (energy {each.energies[0]:.4g})" for each in self]
-        return "\n".join(lines)
+        return "\n".join(map(self._line, self))
+
+    def _line(self, each: Prediction) -> str:
+        if not each.objects:
+            return f"{each.input} → {each.status}"
+        return f"{each.input} → {self.space.format(each.best)}  (energy {each.energies[0]:.4g})"
 
     def _repr_html_(self) -> str:
         return table(("input", "found, best first"), [prediction._cells() for prediction in self])

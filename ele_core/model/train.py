@@ -12,13 +12,8 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
 
 
-def train(prepared: Prepared, context: Context) -> Model:
-    """A model assembled and fitted."""
-    return fit(assemble(prepared, context), prepared, context)
-
-
 def assemble(prepared: Prepared, context: Context) -> Model:
-    """The components with fresh weights; what cannot be trained, or does not go together, is refused here."""
+    """Build the components with fresh weights; refuse what cannot be trained or does not fit together."""
     data = prepared.data
     for name, rows in (("training", data.train), ("validation", data.validation)):
         if len(rows) == 0:
@@ -39,11 +34,11 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
 
 
 def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:
-    """Fit, unless that was done before the training was stopped."""
+    """Fit, or restore what was learned if that finished before the training was stopped."""
     done = context.work.saved(name)
     if done is not None and done.finished:
         learner.restore(done.tensors)
         learner.to(context.device)
         return
     fit()
-    context.work.finish(name, Snapshot(learner.state()), closes=True)
+    context.work.finish(name, lambda: Snapshot(learner.state()), closes=True)

@@ -13,6 +13,16 @@ A plugin is a module with hooks, declared in its package's entry points. It impo
 
 from ele_core.plugins.hookspecs import HOOKS, hookimpl
 from ele_core.plugins.records import PluginInfo, Record
-from ele_core.plugins.registry import Registry, register, registry
+from ele_core.plugins.registry import Registry, create_part, register, registry, registry_of
 
-__all__ = ["HOOKS", "PluginInfo", "Record", "Registry", "hookimpl", "register", "registry"]
+__all__ = [
+    "HOOKS",
+    "PluginInfo",
+    "Record",
+    "Registry",
+    "create_part",
+    "hookimpl",
+    "register",
+    "registry",
+    "registry_of",
+]

@@ -35,6 +35,16 @@ def register(plugin: object, name: str | None = None) -> PluginInfo:
     return registry().register(plugin, name)
 
 
+def registry_of(component: Component) -> Registry:
+    """The registry that created a component; the installed plugins if it was built directly, as `Mine(config, …)`."""
+    return component.registry or registry()
+
+
+def create_part(owner: Component, kind: Kind, choice: Choice, *args: Any, path: str = "") -> Any:
+    """The component that `choice`, an option of `owner`, names: from the registry that created `owner`."""
+    return registry_of(owner).create(kind, choice, *args, path=path)
+
+
 class Registry:
     """The components of a set of plugins, by kind and name."""
 
@@ -106,7 +116,10 @@ class Registry:
         from ele_core.config.resolve import resolve
 
         cls, config = resolve(kind, choice, path, self)
-        return cls(config, *args)
+        component = cls.__new__(cls)
+        component.registry = self  # before its __init__, which may create components of its own
+        component.__init__(config, *args)  # type: ignore[misc]  # this is how Python itself builds an object
+        return component
 
     def unknown(self, name: str) -> NoReturn:
         """Raise the error for a name that is of no kind at all."""

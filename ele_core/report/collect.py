@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from ele_core.data.packing import pack_all
 from ele_core.model.model import Model
 from ele_core.report.drawings import Drawings
 from ele_core.report.examples import examples
@@ -17,7 +16,7 @@ from ele_core.report.projection import MOST, maps
 from ele_core.report.provenance import provenance
 from ele_core.report.training import curves
 from ele_core.report.trajectories import trajectories
-from ele_core.runs.evaluations import all_kept
+from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 
@@ -38,13 +37,12 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
     same = wanted.settings(oracle=False)
     others = [
         outcome
-        for outcome in all_kept(run.folder)
+        for outcome in load_all(run.folder)
         if outcome.key != measured.outcome.key and {**outcome.settings, "oracle": False} == same
     ]
     drawings = Drawings(model.space)
     chosen = examples(measured, metrics, wanted.examples, drawings, context)
-    truths = pack_all(model.space, [model.space.parse(text) for text in measured.texts["truth"]], context)
-    queries = model.queries([model.inputs.parse(text) for text in measured.texts["input"]])
+    truths, queries = measured.truths(model, context), measured.queries(model)
     ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
     if drawings.failures:
         context.monitor.message(f"{drawings.failures} drawings failed: these structures are shown as text")

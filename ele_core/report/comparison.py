@@ -13,7 +13,7 @@ from ele_core.interfaces import OutputSpace
 from ele_core.plugins import registry
 from ele_core.report.headline import SHARES, label
 from ele_core.report.training import Curve, curves, duration
-from ele_core.runs.evaluations import Outcome, all_kept
+from ele_core.runs.evaluations import StoredEvaluation, load_all
 from ele_core.runs.records import training_seconds
 from ele_core.runs.run import Run
 
@@ -78,9 +78,9 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     warnings = (
         [f"The runs have different {differing[0]}: their numbers are not of the same thing."] if differing else []
     )
-    missing = [name for name, run in zip(names, runs, strict=True) if not all_kept(run.folder)]
+    missing = [name for name, run in zip(names, runs, strict=True) if not load_all(run.folder)]
     warnings += [f"{name} was not evaluated: ele evaluate {name}" for name in missing]
-    common = set.intersection(*({title(outcome) for outcome in all_kept(run.folder)} for run in runs))
+    common = set.intersection(*({title(outcome) for outcome in load_all(run.folder)} for run in runs))
     if not common and not missing:
         warnings.append("No way of decoding was evaluated for all of these runs: ele evaluate RUN --decoder NAME does.")
     blocks = [training(runs, data, learned), *evaluations(runs, ranked=not differing), differences(runs)]
@@ -122,7 +122,7 @@ def kept_value(curve: Curve | None) -> float | None:
 
 def evaluations(runs: Sequence[Run], *, ranked: bool) -> list[Block]:
     """A block for each way of decoding that was evaluated, a line for each metric; the best are marked if `ranked`."""
-    found = [{title(outcome): outcome for outcome in all_kept(run.folder)} for run in runs]
+    found = [{title(outcome): outcome for outcome in load_all(run.folder)} for run in runs]
     directions = [directions_of(run) for run in runs] if ranked else []
     blocks = []
     for name in sorted({name for own in found for name in own}):
@@ -134,7 +134,7 @@ def evaluations(runs: Sequence[Run], *, ranked: bool) -> list[Block]:
     return blocks
 
 
-def title(outcome: Outcome) -> str:
+def title(outcome: StoredEvaluation) -> str:
     """What was evaluated, in words."""
     settings = outcome.settings
     limit = f", first {settings['limit']}" if settings.get("limit") else ""

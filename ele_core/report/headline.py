@@ -8,7 +8,7 @@ from typing import Any
 
 from ele_core.interfaces import Metric, Reference
 from ele_core.report.measured import Measured
-from ele_core.runs.evaluations import Outcome
+from ele_core.runs.evaluations import StoredEvaluation
 
 SUMMARIES = {
     "exact_unseen": "share of exact predictions among truths absent from training",
@@ -99,7 +99,7 @@ class Headline:
         better = "" if metric is None else BETTER[metric.direction]
         return Number(name, label(name), self.text(name, value), summary, better)
 
-    def table(self, others: Sequence[Outcome], references: Sequence[Reference]) -> Table:
+    def table(self, others: Sequence[StoredEvaluation], references: Sequence[Reference]) -> Table:
         """Published results, other evaluations of the run on the same split, and the one that is shown."""
         primary, own = next(iter(self.metrics)), self.measured.outcome
         names = [*self.metrics, *(["exact_unseen"] if "exact_unseen" in own.metrics else [])]

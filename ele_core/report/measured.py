@@ -8,11 +8,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
+from ele_core.data.packing import pack_all
 from ele_core.errors import ModelError
 from ele_core.interfaces import Metric
 from ele_core.model.model import Model
-from ele_core.runs.evaluations import Outcome
+from ele_core.runs.evaluations import StoredEvaluation
 from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 
@@ -40,8 +44,8 @@ class Wanted:
 class Measured:
     """N predictions: their texts, energies and metrics, and the metrics of the same inputs from the true embedding."""
 
-    outcome: Outcome
-    oracle: Outcome
+    outcome: StoredEvaluation
+    oracle: StoredEvaluation
     texts: dict[str, list[str]]
     energies: list[float]
     values: dict[str, list[float]]
@@ -49,6 +53,18 @@ class Measured:
 
     def __len__(self) -> int:
         return len(self.energies)
+
+    def truths(self, model: Model, context: Context) -> Any:
+        """The true structures, packed; read from the table unless they were measured in this process."""
+        if self.outcome.result is not None:
+            return self.outcome.result.truths
+        return pack_all(model.space, [model.space.parse(text) for text in self.texts["truth"]], context)
+
+    def queries(self, model: Model) -> Tensor:
+        """The queries of the inputs (N, q); predicted again unless they were measured in this process."""
+        if self.outcome.result is not None:
+            return self.outcome.result.queries
+        return model.queries([model.inputs.parse(text) for text in self.texts["input"]])
 
 
 def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
@@ -77,16 +93,16 @@ def evaluate_missing(run: Run, model: Model, wanted: Wanted, monitor: Monitor, p
     """
     for oracle in (False, True):
         settings = wanted.settings(oracle=oracle)
-        if processes.largest(int(processes.main and run.outcome(model, settings) is None)):
+        if processes.largest(int(processes.main and run.evaluation(model, settings) is None)):
             inputs = min(len(run.provenance[wanted.split]), wanted.limit or sys.maxsize)
             way = " from the true embedding, to tell errors of regression and decoding apart" if oracle else ""
             monitor.message(f"decoding {inputs:,} {wanted.split} inputs for the report{way}")
             run.evaluate(**settings, overrides=wanted.overrides, monitor=monitor)
 
 
-def outcome_of(run: Run, model: Model, wanted: Wanted, *, oracle: bool) -> Outcome:
+def outcome_of(run: Run, model: Model, wanted: Wanted, *, oracle: bool) -> StoredEvaluation:
     """What was evaluated before."""
-    outcome = run.outcome(model, wanted.settings(oracle=oracle))
+    outcome = run.evaluation(model, wanted.settings(oracle=oracle))
     if outcome is None:
         raise ModelError("the evaluation was not kept.", where=str(run.folder), fix="Give the command again.")
     return outcome

@@ -13,7 +13,6 @@ from ele_core.config.diff import flatten
 from ele_core.errors import ModelError
 from ele_core.files.archive import read_json
 from ele_core.model.files import LARGEST_CONFIG
-from ele_core.plugins import registry
 from ele_core.report.measured import Measured
 from ele_core.report.training import duration
 from ele_core.runs.folder import IDENTITY
@@ -101,7 +100,7 @@ def plugins(run: Run, decoder: str) -> list[Plugin]:
     for component, provider in components.items():
         kind, _, name = component.partition(":")
         if kind == "decoder" and name != decoder:
-            other = registry().provider("decoder", decoder)
+            other = run.config.registry.provider("decoder", decoder)
             provider, name = {"distribution": other.distribution, "version": other.version}, decoder
         found.append(Plugin(kind, name, str(provider.get("distribution")), str(provider.get("version"))))
     return found

@@ -1,4 +1,4 @@
-"""Evaluations as files of a run: every prediction as CSV, and beside it what was measured, and on what."""
+"""Evaluations stored in a run folder: every prediction as CSV, and beside it a JSON file with metrics and settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import datetime
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ele_core.model.evaluate import Evaluation
 
 FOLDER = "predictions"
 FORMAT = 1
-"""The layout of the JSON file; any other is as if there were none."""
+"""The layout of the JSON file; a file of another layout is ignored."""
 LARGEST_TABLE = 1 << 30
 """Bytes of the largest table of predictions that is read."""
 
@@ -30,64 +30,73 @@ Settings = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
-    """One evaluation of a run, as `ele evaluate` left it."""
+class StoredEvaluation:
+    """One evaluation of a run, as `ele evaluate` stored it."""
 
     file: Path
     """The table of predictions."""
     key: str
-    """The same for the same model, decoder, versions and settings."""
+    """Equal if model, decoder, versions and settings are equal."""
     settings: Settings
     decoder: Mapping[str, Any]
     candidates: Mapping[str, Any]
     metrics: Mapping[str, float]
     date: str
+    result: Evaluation | None = dataclasses.field(default=None, repr=False, compare=False)
+    """What was measured, if that was in this process: queries and structures need not be computed again."""
+    table: list[dict[str, str]] | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The rows, if they were written in this process."""
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """Input, prediction, truth, energy and each metric, one mapping an example."""
+        """One mapping per example: input, prediction, truth, energy and each metric."""
+        if self.table is not None:
+            return self.table
         return list(csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline="")))
 
 
-def name_of(decoder: str, settings: Settings) -> str:
+def file_name(decoder: str, settings: Settings) -> str:
     """The name of an evaluation's files, without suffix."""
     return f"{settings['split']}-{decoder}{'-oracle' if settings['oracle'] else ''}"
 
 
-def keep(
-    run: Path, key: str, settings: Settings, config: RunConfig, rows: Sequence[Mapping[str, Any]], result: Evaluation
-) -> None:
+def store(
+    run: Path, key: str, settings: Settings, config: RunConfig, rows: list[dict[str, str]], result: Evaluation
+) -> StoredEvaluation:
     """Write `predictions/SPLIT-DECODER.csv`, and a JSON file beside it with the means and the digest of the table."""
-    name = name_of(config.decoder.name, settings)
+    file = run / FOLDER / f"{file_name(config.decoder.name, settings)}.csv"
     table = as_csv(rows)
-    write_text(run / FOLDER / f"{name}.csv", table)
+    write_text(file, table)
+    decoder, candidates = (part.model_dump(mode="json") for part in (result.decoder, config.candidates))
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
     content = {
         "format": FORMAT,
         "key": key,
         "settings": dict(settings),
-        "decoder": result.decoder.model_dump(mode="json"),
-        "candidates": config.candidates.model_dump(mode="json"),
+        "decoder": decoder,
+        "candidates": candidates,
         "metrics": result.metrics,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": date,
         "table": hashlib.sha256(table.encode()).hexdigest(),
     }
-    write_text(run / FOLDER / f"{name}.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_text(file.with_suffix(".json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    return StoredEvaluation(file, key, settings, decoder, candidates, result.metrics, date, result, rows)
 
 
-def kept(run: Path, key: str, decoder: str, settings: Settings) -> Outcome | None:
-    """The outcome of this evaluation, if it was made before and its table is as it was written then."""
-    outcome = read(run / FOLDER / f"{name_of(decoder, settings)}.json")
-    return outcome if outcome is not None and outcome.key == key else None
+def find(run: Path, key: str, decoder: str, settings: Settings) -> StoredEvaluation | None:
+    """Load the evaluation with this key; None if there is none or its table was changed."""
+    stored = load(run / FOLDER / f"{file_name(decoder, settings)}.json")
+    return stored if stored is not None and stored.key == key else None
 
 
-def all_kept(run: Path) -> list[Outcome]:
-    """Every evaluation of a run whose table is as it was written, by name."""
-    found = [read(file) for file in sorted((run / FOLDER).glob("*.json"))]
-    return [outcome for outcome in found if outcome is not None]
+def load_all(run: Path) -> list[StoredEvaluation]:
+    """Load every evaluation of a run whose table was not changed, in the order of their names."""
+    found = [load(file) for file in sorted((run / FOLDER).glob("*.json"))]
+    return [stored for stored in found if stored is not None]
 
 
-def read(file: Path) -> Outcome | None:
-    """The outcome that a JSON file describes; none where there is none, or its table has changed."""
+def load(file: Path) -> StoredEvaluation | None:
+    """Load the evaluation that a JSON file describes; None if the file is missing or its table was changed."""
     table = file.with_suffix(".csv")
     if not file.exists() or not table.exists():
         return None
@@ -97,6 +106,6 @@ def read(file: Path) -> Outcome | None:
     try:
         metrics = {str(name): float(value) for name, value in content["metrics"].items()}
         parts = [dict(content[part]) for part in ("settings", "decoder", "candidates")]
-        return Outcome(table, str(content["key"]), parts[0], parts[1], parts[2], metrics, str(content["date"]))
+        return StoredEvaluation(table, str(content["key"]), parts[0], parts[1], parts[2], metrics, str(content["date"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(file), fix="Remove it, and evaluate again.") from None

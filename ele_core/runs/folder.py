@@ -5,14 +5,27 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from ele_core import config as configuration
 from ele_core.config.schema import RunConfig
 from ele_core.errors import ConfigError, ModelError, UnknownComponent
-from ele_core.files.archive import read_json
+from ele_core.files.archive import read_json, regular
+from ele_core.plugins import Registry
 from ele_core.runtime.checkpoint import numbered
 
+CONFIG = "config.toml"
+DATA = "data.json"
+MODEL = "model"
 CHECKPOINTS = "checkpoints"
+IDENTITY = "identity.json"
+"""The options, data and versions that a run is trained with, which must not change while it is resumed."""
+SPLITS = ("train", "validation", "test")
+LARGEST_DATA = 1 << 30
+"""Bytes of the largest data.json, which lists every row."""
 
 
 def check_free(folder: Path) -> None:
@@ -30,7 +43,7 @@ def check_free(folder: Path) -> None:
 
 def unfinished(folder: Path) -> bool:
     """Whether there is a run that was begun and has no model yet."""
-    return (folder / "config.toml").is_file() and not (folder / "model").is_dir()
+    return (folder / CONFIG).is_file() and not (folder / MODEL).is_dir()
 
 
 def remove_checkpoints(folder: Path) -> None:
@@ -39,14 +52,10 @@ def remove_checkpoints(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-IDENTITY = "identity.json"
-"""What a run is trained with: options, data, versions. What must not change under it."""
-
-
-def config_of(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """A run's configuration; where it cannot be used here, with the versions that the run was begun with."""
+def read_config(folder: Path, overrides: Sequence[str] = (), registry: Registry | None = None) -> RunConfig:
+    """Load a run's configuration; if it cannot be used here, the error names the versions the run was begun with."""
     try:
-        return configuration.load(folder / "config.toml", overrides)
+        return configuration.load(folder / CONFIG, overrides, registry)
     except (UnknownComponent, ConfigError) as error:
         try:
             brought = read_json(folder / IDENTITY)["versions"].items()
@@ -54,3 +63,31 @@ def config_of(folder: Path, overrides: Sequence[str] = ()) -> RunConfig:
             raise error from None
         begun = f"The run was begun with {', '.join(f'{name} {version}' for name, version in sorted(brought))}."
         raise type(error)(error.what, where=error.where, fix=f"{error.fix or ''} {begun}".strip()) from None
+
+
+def read_data(folder: Path) -> dict[str, Any]:
+    """Load data.json: where the data came from and how they were split."""
+    file = folder / DATA
+    used = read_json(file, LARGEST_DATA)
+    kinds = {"source": str, "fingerprint": str, **dict.fromkeys((*SPLITS, "rejected"), list)}
+    if not isinstance(used, dict) or not all(isinstance(used.get(key), kind) for key, kind in kinds.items()):
+        raise ModelError("damaged: not the data of a run.", where=str(file))
+    return used
+
+
+def rows_tensor(numbers: list[Any], count: int) -> Tensor:
+    """Row numbers below `count`, as data.json lists them; `ValueError` for anything else."""
+    if not all(type(n) is int and 0 <= n < count for n in numbers):
+        raise ValueError(f"a split is a list of rows, each from 0 to {count - 1}")
+    return torch.tensor(numbers, dtype=torch.long)
+
+
+def finished_folder(folder: Path) -> Path:
+    """The folder of a finished run; anything else is refused."""
+    if unfinished(folder):
+        raise ModelError("this run has not finished.", where=str(folder), fix=f"Finish it with: ele resume {folder}")
+    if not (folder / CONFIG).is_file() or not (folder / MODEL).is_dir():
+        fix = "Give a folder that `ele train -o FOLDER` wrote."
+        raise ModelError("there is no run here.", where=str(folder), fix=fix)
+    regular(folder / CONFIG)
+    return folder

@@ -19,10 +19,12 @@ from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError, ModelError
 from ele_core.files.archive import read_json
 from ele_core.files.atomic import write_text
-from ele_core.plugins import registry
-from ele_core.runs.folder import IDENTITY, unfinished
+from ele_core.plugins.loader import OURS
+from ele_core.runs.folder import CONFIG, IDENTITY, unfinished
 from ele_core.runtime.context import Context
 
+SAME_RESULTS = ("0.1.0",)
+"""Earlier versions of ELE whose trainings this version continues with the same results, bit for bit."""
 SAMPLED = 10_000
 """Extra outputs that are compared: there may be millions, on a disk."""
 
@@ -45,12 +47,12 @@ def identity(prepared: Prepared, context: Context) -> dict[str, Any]:
 def write_identity(folder: Path, prepared: Prepared, context: Context) -> None:
     """Write what the run is trained with, as it is from now on."""
     write_text(folder / IDENTITY, json.dumps(identity(prepared, context), indent=2) + "\n")
-    write_text(folder / "config.toml", configuration.dump(prepared.config))
+    write_text(folder / CONFIG, configuration.dump(prepared.config))
 
 
 def versions(config: RunConfig) -> dict[str, str]:
     """The versions of torch, ELE and every plugin that brings a component."""
-    providers = [registry().provider(kind, name) for kind, name in configuration.components(config)]
+    providers = [config.registry.provider(kind, name) for kind, name in configuration.components(config)]
     return {str(p.distribution): str(p.version) for p in providers} | {
         "ele": __version__,
         "torch": str(torch.__version__),
@@ -70,14 +72,22 @@ def judge(folder: Path, prepared: Prepared, context: Context, accept_changes: bo
     if any(then.get(part) != now[part] for part in ("data", "split", "extra")):
         fix = "Bring back the data it began with, or train anew in another folder."
         raise DataError("the data, or their split, have changed since the training began.", where=str(folder), fix=fix)
-    changed |= changes(then["versions"], now["versions"])
+    changed |= changed_versions(then["versions"], now["versions"])
     if changed and not accept_changes:
-        fix = "Put it back, or go on with --accept-changes; the outcome is then another than without the stop."
+        fix = (
+            "Put it back, or continue with --accept-changes; the result then differs from that of a run never stopped."
+        )
         raise ModelError(f"something has changed: {'; '.join(changed.values())}.", where=str(folder), fix=fix)
     for difference in (*changed.values(), *rounding(then, now)):
-        context.monitor.message(f"going on although something has changed: {difference}")
+        context.monitor.message(f"continuing although something has changed: {difference}")
     if then != now and context.processes.main and unfinished(folder):
         write_identity(folder, prepared, context)
+
+
+def changed_versions(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Name → how its version changed; not of ELE itself where the results stay the same."""
+    same = [name for name in ("ele", OURS) if then.get(name) in SAME_RESULTS]
+    return {name: text for name, text in changes(then, now).items() if name not in same}
 
 
 def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -20,8 +20,8 @@ from ele_core import __version__
 from ele_core.config import components
 from ele_core.files.atomic import write_text
 from ele_core.model.evaluate import Evaluation
-from ele_core.plugins import registry
-from ele_core.runs.run import SPLITS, Run
+from ele_core.runs.folder import SPLITS
+from ele_core.runs.run import Run
 
 DIGITS = 6
 
@@ -70,7 +70,7 @@ def circumstances(run: Run, *, command: Sequence[str], seconds: float) -> dict[s
 
 def packages_in_use(run: Run) -> dict[str, str]:
     """Of the packages that the run's plugins require, the versions of those that were imported."""
-    providers = {registry().provider(kind, name).distribution for kind, name in components(run.config)}
+    providers = {run.config.registry.provider(kind, name).distribution for kind, name in components(run.config)}
     required = {canonical(line) for name in providers if name for line in metadata.requires(name) or ()}
     modules = metadata.packages_distributions()
     imported = {name for module in list(sys.modules) for name in modules.get(module, ())}

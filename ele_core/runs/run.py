@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ele_core import config as configuration
@@ -19,126 +16,136 @@ from ele_core.config import RunConfig
 from ele_core.config.diff import DECODING, changes, settled
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.data.summary import summary
-from ele_core.errors import ConfigError, DataError, Locked, ModelError
-from ele_core.files.archive import MANIFEST, brief, digest, read_json, regular
-from ele_core.files.locks import locked
+from ele_core.errors import ConfigError, DataError, ModelError
+from ele_core.files.archive import brief
 from ele_core.interfaces import Reference, Task
-from ele_core.model.evaluate import Evaluation, evaluate, prediction_rows
+from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model
 from ele_core.model.model import Model
 from ele_core.model.train import assemble
-from ele_core.plugins import registry
-from ele_core.runs.evaluations import Outcome, Settings, keep, kept
-from ele_core.runs.folder import CHECKPOINTS, check_free, config_of, remove_checkpoints, unfinished
-from ele_core.runs.identity import versions
+from ele_core.plugins import Registry
+from ele_core.runs import folder as layout
+from ele_core.runs.evaluations import Settings, StoredEvaluation, find, store
+from ele_core.runs.long_work import resumable, work_key
 from ele_core.runs.training import begin, train_in
-from ele_core.runtime.checkpoint import EVERY, Checkpoints
+from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
-from ele_core.runtime.distributed import Processes, joined
-from ele_core.runtime.monitor import Monitor
-from ele_core.runtime.signals import Stop
+from ele_core.runtime.distributed import Processes, process_group
+from ele_core.runtime.monitor import Callback, Monitor
 
-SPLITS = ("train", "validation", "test")
-LARGEST_DATA = 1 << 30
-"""Bytes of the largest data.json, which names every row."""
+Source = RunConfig | str | Path | Mapping[str, Any]
+"""A configuration: resolved, or what `load_config` takes: a TOML file, a task's name, a mapping."""
 
 
 class Run:
-    """A finished run: `config.toml`, `data.json`, `metrics.jsonl`, `model/`, `predictions/`."""
+    """A finished run: `config.toml`, `data.json`, `metrics.jsonl`, `model/`, `predictions/`.
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        if unfinished(self.folder):
-            fix = f"Finish it with: ele resume {folder}"
-            raise ModelError("this run has not finished.", where=str(folder), fix=fix)
-        if not (self.folder / "config.toml").is_file() or not (self.folder / "model").is_dir():
-            fix = "Give a folder that `ele train -o FOLDER` wrote."
-            raise ModelError("there is no run here.", where=str(folder), fix=fix)
-        regular(self.folder / "config.toml")
+    Model and data are loaded once, when they are first needed. Names are looked up in `registry`, by default in the
+    installed plugins.
+    """
+
+    def __init__(self, folder: str | Path, registry: Registry | None = None) -> None:
+        self.folder = layout.finished_folder(Path(folder))
+        self.registry = registry
+        self._model: Model | None = None
+        self._prepared: Prepared | None = None
+        self._evaluations: dict[str, StoredEvaluation] = {}
 
     @classmethod
     def start(
         cls,
-        config: RunConfig,
-        folder: Path,
-        monitor: Monitor,
+        config: Source,
+        folder: str | Path,
+        monitor: Monitor | None = None,
         *,
+        callbacks: Sequence[Callback] = (),
         every: float = EVERY,
         surrogate_from: Run | None = None,
-        log: str | None = None,
     ) -> Run:
-        """Train into `folder`, which must be new or empty; nothing is written before the training can begin."""
-        with joined() as processes:
+        """Train into `folder`, which must be new or empty; nothing is written before the training can begin.
+
+        `callbacks` are told what happens; a checkpoint is written `every` so many seconds; `surrogate_from` is a run
+        whose learned loss is taken over.
+        """
+        config, folder = as_config(config), Path(folder)
+        with process_group() as processes:
             context = context_for(config, monitor, processes)
             if processes.main:
-                check_free(folder)
+                layout.check_free(folder)
             with processes.main_first():
                 prepared = prepare(config, context)
-            assemble(prepared, context)
+            model = assemble(prepared, context)
             context.monitor.message(summary(prepared))
             surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
             donor = None if surrogate_from is None else surrogate_from.folder.resolve().name
             begin(folder, prepared, context, surrogate, donor)
             processes.wait()
-            train_in(folder, prepared, context, every=every, log=log)
-        return cls(folder)
+            trained = train_in(folder, model, prepared, context, every=every, callbacks=callbacks)
+        return cls._trained(folder, config.registry, trained, prepared)
 
     @classmethod
     def resume(
         cls,
-        folder: Path,
-        monitor: Monitor,
+        folder: str | Path,
+        monitor: Monitor | None = None,
         *,
+        callbacks: Sequence[Callback] = (),
         every: float = EVERY,
         accept_changes: bool = False,
         overrides: Sequence[str] = (),
-        log: str | None = None,
+        registry: Registry | None = None,
     ) -> Run:
-        """Go on with a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
-        if not unfinished(folder):
-            run = cls(folder)
-            if differ := changes(settled(run.config), settled(config_of(folder, overrides))):
+        """Continue a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
+        folder = Path(folder)
+        if not layout.unfinished(folder):
+            run = cls(folder, registry)
+            if differ := changes(settled(run.config), settled(layout.read_config(folder, overrides, registry))):
                 what = f"this run has finished, nothing of its training can change: {'; '.join(differ.values())}."
                 raise ModelError(what, where=str(folder), fix="Train anew in another folder.")
-            remove_checkpoints(folder)
-            monitor.message("this run has finished already: there is nothing to do")
+            layout.remove_checkpoints(folder)
+            (monitor or Monitor()).message("this run has finished already: there is nothing to do")
             return run
-        with joined() as processes:
-            config = config_of(folder, overrides)
+        with process_group() as processes:
+            config = layout.read_config(folder, overrides, registry)
             context = context_for(config, monitor, processes)
             if config.data is None and config.task is None:
-                fix = "Call fit again with the same arguments and run=…: it goes on from the last checkpoint."
+                fix = "Call fit again with the same arguments and run=…: it continues from the last checkpoint."
                 raise ModelError("this run was started from Python, which has its data.", where=str(folder), fix=fix)
             with processes.main_first():
                 prepared = prepare(config, context)
-            train_in(folder, prepared, context, every=every, accept_changes=accept_changes, log=log)
-        return cls(folder)
+            model = assemble(prepared, context)
+            trained = train_in(
+                folder, model, prepared, context, every=every, accept_changes=accept_changes, callbacks=callbacks
+            )
+        return cls._trained(folder, config.registry, trained, prepared)
+
+    @classmethod
+    def _trained(cls, folder: Path, registry: Registry, model: Model, prepared: Prepared) -> Run:
+        """A run that was trained in this process: neither its model nor its data need be loaded again."""
+        run = cls(folder, registry)
+        run._model, run._prepared = model, prepared
+        return run
 
     @cached_property
     def config(self) -> RunConfig:
         """The resolved configuration of the training."""
-        return config_of(self.folder)
+        return layout.read_config(self.folder, registry=self.registry)
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        """Where the data came from and how they were split, as the training wrote it down."""
-        file = self.folder / "data.json"
-        used = read_json(file, LARGEST_DATA)
-        kinds = {"source": str, "fingerprint": str, **dict.fromkeys((*SPLITS, "rejected"), list)}
-        if not isinstance(used, dict) or not all(isinstance(used.get(key), kind) for key, kind in kinds.items()):
-            raise ModelError("damaged: not the data of a run.", where=str(file))
-        return used
+        """Where the data came from and how they were split, as the training recorded it in data.json."""
+        return layout.read_data(self.folder)
 
     def references(self) -> Sequence[Reference]:
         """Published results of the run's task, if it trained on the task's own data."""
         if self.config.task is None or self.config.data is not None:
             return ()
-        task: type[Task] = registry().get("task", self.config.task.name)
+        task: type[Task] = self.config.registry.get("task", self.config.task.name)
         return task.references
 
     def surrogate_for(self, config: RunConfig) -> Mapping[str, Tensor]:
-        """The weights of this run's surrogate, for another run with the same one on the same outputs."""
+        """The weights of this run's surrogate, for another run with the same surrogate and the same outputs."""
         model = self.model()
         then, now = settled(configuration.with_output(self.config, model.space.config)), settled(config)
         parts = ("output.", "surrogate.")
@@ -149,19 +156,25 @@ class Run:
         return model.surrogate.state()
 
     def model(self, overrides: Sequence[str] = ()) -> Model:
-        """The trained model; `overrides` may change how it decodes, nothing that was settled by training."""
-        config = config_of(self.folder, overrides)
-        settled = [name for name in RunConfig.model_fields if name not in DECODING]
-        changed = [name for name in settled if getattr(config, name) != getattr(self.config, name)]
+        """The trained model; `overrides` may change how it decodes, nothing else."""
+        config = layout.read_config(self.folder, overrides, self.registry)
+        fixed = [name for name in RunConfig.model_fields if name not in DECODING]
+        changed = [name for name in fixed if getattr(config, name) != getattr(self.config, name)]
         if changed:
             what = f"{', '.join(changed)} cannot change after training."
             raise ConfigError(what, where="--set", fix=f"What can: {', '.join(DECODING)}.")
-        model = load_model(self.folder / "model", pick_device(config.device))
-        model.config = config
-        return model
+        device = pick_device(config.device)
+        if self._model is None or self._model.device != device:
+            self._model = load_model(self.folder / layout.MODEL, device, self.registry)
+        return dataclasses.replace(self._model, config=config)
 
     def data(self, context: Context) -> Prepared:
-        """The data of the training again, with the split that was used; refused if the data have changed."""
+        """The data of the training, with the split that was used; refused if the data have changed since."""
+        if self._prepared is None:
+            self._prepared = self._read_data(context)
+        return self._prepared
+
+    def _read_data(self, context: Context) -> Prepared:
         prepared = prepare(self.config, context)
         used = self.provenance
         if used["fingerprint"] != prepared.data.fingerprint:
@@ -169,9 +182,9 @@ class Run:
             fix = "Evaluate on the data it was trained with, or train again."
             raise DataError(what, where=str(self.folder), fix=fix)
         try:
-            rows = [rows_of(used[name], len(prepared.data)) for name in SPLITS]
+            rows = [layout.rows_tensor(used[name], len(prepared.data)) for name in layout.SPLITS]
         except ValueError as error:
-            raise ModelError(f"damaged: {brief(error)}.", where=str(self.folder / "data.json")) from None
+            raise ModelError(f"damaged: {brief(error)}.", where=str(self.folder / layout.DATA)) from None
         return dataclasses.replace(prepared, data=prepared.data.with_split(*rows))
 
     def evaluate(
@@ -182,90 +195,48 @@ class Run:
         limit: int | None = None,
         overrides: Sequence[str] = (),
         every: float = EVERY,
-        monitor: Monitor,
+        monitor: Monitor | None = None,
     ) -> Evaluation:
         """Measure the model on a split of its own data and write each prediction to `predictions/`.
 
-        A measurement that was stopped goes on when it is asked for again.
+        An evaluation that was stopped continues when it is asked for again.
         """
         model = self.model(overrides)
-        with joined() as processes:
+        with process_group() as processes:
             context = context_for(model.config, monitor, processes)
             with processes.main_first():
                 prepared = self.data(context)
             chosen = getattr(prepared.data, split)[:limit]
             inputs, outputs = prepared.data.inputs_at(chosen), prepared.data.outputs[chosen]
             settings = {"split": split, "limit": limit, "oracle": oracle}
-            with self.resumable(model, settings, context, every) as resumable:
-                result = evaluate(model, inputs, outputs, oracle=oracle, context=resumable)
+            with self.resumable(model, settings, context, every) as kept:
+                result = evaluate(model, inputs, outputs, oracle=oracle, context=kept)
                 if processes.main:
-                    rows = prediction_rows(model, inputs, result)
-                    keep(self.folder, self._name_of(model, settings), settings, model.config, rows, result)
+                    key, rows = work_key(self.folder, model.config, settings), result.rows(model, inputs)
+                    self._evaluations[key] = store(self.folder, key, settings, model.config, rows, result)
         return result
 
-    def outcome(self, model: Model, settings: Settings) -> Outcome | None:
-        """What `evaluate` found with this model and these settings, if it was asked before."""
-        return kept(self.folder, self._name_of(model, settings), model.config.decoder.name, settings)
+    def evaluation(self, model: Model, settings: Settings) -> StoredEvaluation | None:
+        """The evaluation that was stored for this model and these settings; None if there is none."""
+        key = work_key(self.folder, model.config, settings)
+        return self._evaluations.get(key) or find(self.folder, key, model.config.decoder.name, settings)
 
-    @contextmanager
-    def resumable(self, model: Model, settings: Any, context: Context, every: float = EVERY) -> Iterator[Context]:
-        """A context for long work with this run's model: stopped, it goes on when the same is asked for again.
+    def resumable(
+        self, model: Model, settings: Any, context: Context, every: float = EVERY
+    ) -> AbstractContextManager[Context]:
+        """A context for long work with this run's model: stopped, it continues when the same is asked for again.
 
-        `settings` are what else the outcome depends on. The state is removed when the block ends well: write the
-        outcome inside. Where the folder cannot be written, or another process does the same, no state is kept.
+        `settings` are what else the outcome depends on.
         """
-        folder = self.folder / CHECKPOINTS / self._name_of(model, settings)
-        with ExitStack() as stack:
-            refused = ""
-            try:
-                if context.processes.main:
-                    stack.enter_context(locked(folder.with_suffix(".lock"), "doing the same"))
-            except (Locked, OSError) as error:
-                refused = str(error)
-            if context.processes.largest(len(refused)):
-                context.monitor.message(f"no state is kept of this: {refused}")
-                yield context
-                return
-            work = Checkpoints(
-                folder,
-                advice="Continue with the same command.",
-                every=every,
-                monitor=context.monitor,
-                processes=context.processes,
-                stop=stack.enter_context(Stop().listening()),
-            )
-            if work.load():
-                context.monitor.message("going on where the same command was stopped")
-            try:
-                yield dataclasses.replace(context, work=work)
-            except OSError:  # the outcome could not be written: it is kept for the next try
-                work.save()
-                raise
-            work.clear()
-        if context.processes.main:
-            with suppress(OSError):  # another one is still going on
-                folder.parent.rmdir()
-
-    def _name_of(self, model: Model, settings: Any) -> str:
-        """A name for work on this model: the same for the same work."""
-        decoding = {name: getattr(model.config, name) for name in DECODING}
-        same = {
-            "model": digest(self.folder / "model" / MANIFEST),
-            "decoding": {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in decoding.items()},
-            "settings": settings,
-            "versions": versions(model.config),
-        }
-        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:16]
+        return resumable(self.folder, work_key(self.folder, model.config, settings), context, every)
 
 
-def rows_of(numbers: list[Any], count: int) -> Tensor:
-    """The numbers of some of `count` rows, as data.json has them; `ValueError` where they are none."""
-    if not all(type(n) is int and 0 <= n < count for n in numbers):
-        raise ValueError(f"a split is a list of rows, each from 0 to {count - 1}")
-    return torch.tensor(numbers, dtype=torch.long)
+def as_config(source: Source) -> RunConfig:
+    """A resolved configuration."""
+    return source if isinstance(source, RunConfig) else configuration.load(source)
 
 
-def context_for(config: RunConfig, monitor: Monitor, processes: Processes) -> Context:
+def context_for(config: RunConfig, monitor: Monitor | None, processes: Processes) -> Context:
     """The context of a configuration; of several processes only the main one reports."""
-    shown = monitor if processes.main else Monitor()
+    shown = monitor if processes.main and monitor is not None else Monitor()
     return Context(config.seed, pick_device(config.device), shown, processes=processes)

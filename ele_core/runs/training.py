@@ -1,10 +1,10 @@
-"""Training in a folder that survives: started once, resumed as often as needed, the outcome the same to the bit."""
+"""Training in a run folder: begun once, resumed as often as needed, with the same result bit for bit."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from ele_core.files.locks import locked
 from ele_core.model.files import describe, load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.train import assemble, fit
-from ele_core.runs.folder import CHECKPOINTS, IDENTITY, check_free, unfinished
+from ele_core.runs.folder import CHECKPOINTS, DATA, IDENTITY, MODEL, check_free, unfinished
 from ele_core.runs.identity import judge, write_identity
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
-from ele_core.runtime.monitor import FileMonitor, Monitor, Monitors
+from ele_core.runtime.monitor import Callback, Callbacks, FileMonitor
 from ele_core.runtime.signals import Stop
 from ele_core.runtime.work import Snapshot
 
@@ -36,9 +36,9 @@ def begin(
     surrogate: Mapping[str, torch.Tensor] | None = None,
     surrogate_from: str | None = None,
 ) -> None:
-    """Make the run's folder, with all that is known before the training, at once; never in the place of another.
+    """Create the run folder atomically, with everything known before the training; never overwrite another.
 
-    With `surrogate`, the weights of one that the run called `surrogate_from` trained, only the regressor is left to do.
+    `surrogate` holds the weights of a surrogate that the run `surrogate_from` trained: only the regressor is trained.
     """
     describe(prepared.config)  # a model that could not be saved is refused before it is trained
     if not context.processes.main:
@@ -46,93 +46,80 @@ def begin(
     with new_folder(folder) as target:
         write_identity(target, prepared, context)
         origin = {} if surrogate_from is None else {"surrogate_from": surrogate_from}
-        write_text(target / "data.json", json.dumps({**provenance(prepared.data), **origin}) + "\n")
+        write_text(target / DATA, json.dumps({**provenance(prepared.data), **origin}) + "\n")
         if surrogate is not None:
             work = Checkpoints(target / CHECKPOINTS, advice="")
-            work.finish("surrogate", Snapshot(dict(surrogate)), closes=True)
+            work.finish("surrogate", lambda: Snapshot(dict(surrogate)), closes=True)
             work.save()
 
 
 def train_in(
     folder: Path,
+    model: Model,
     prepared: Prepared,
     context: Context,
     *,
     every: float = EVERY,
     accept_changes: bool = False,
     advice: str | None = None,
-    log: str | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Model:
-    """Train in a folder that `begin` made, from its last checkpoint if there is one, and put the model there.
+    """Train an assembled model in a folder that `begin` made, from its last checkpoint if there is one; save it there.
 
-    With `log` "tensorboard", evaluations go to event files too.
+    Of several processes only the main one writes and calls the callbacks.
     """
-    model = assemble(prepared, context)
     processes = context.processes
     checkpoints = folder / CHECKPOINTS
     advice = advice or f"Continue with: ele resume {folder}"
     with locked(checkpoints / "lock", "training") if processes.main else nullcontext(), Stop().listening() as stop:
         finished = processes.largest(int(processes.main and not unfinished(folder)))
         if finished:  # by another process, between our look and our lock
-            return load_model(folder / "model", context.device)
+            return load_model(folder / MODEL, context.device, prepared.config.registry)
         judge(folder, prepared, context, accept_changes)
-        journal = FileMonitor(folder) if processes.main else None
+        journal = FileMonitor(folder)
         work = Checkpoints(
             checkpoints,
             advice=advice,
             every=every,
-            journal=journal,
+            journal=journal if processes.main else None,
             monitor=context.monitor,
             processes=processes,
             stop=stop,
         )
-        if work.load() and journal is not None and journal.lines["metrics.jsonl"]:
+        if work.load() and journal.lines["metrics.jsonl"]:
             context.monitor.message(f"resumed from checkpoint {work.number}, during {work.current}")
-        monitor, close = monitors(context.monitor, journal, log)
+        told = Callbacks(context.monitor, *((journal, *callbacks) if processes.main else ()))
         try:
-            fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
+            with told.training(folder, journal.evaluations):
+                fit(model, prepared, dataclasses.replace(context, monitor=told, work=work))
             if processes.main:
-                remove_unfinished(folder, "model")
-                save_model(model, folder / "model")
-        except OSError as error:  # a full disk: the checkpoints there are stay
+                remove_unfinished(folder, MODEL)
+                save_model(model, folder / MODEL)
+        except OSError as error:  # a full disk: the last checkpoints stay
             what = f"cannot be written: {error.strerror or error}."
             raise ModelError(what, where=str(error.filename or folder), fix=f"Make room. {advice}") from error
-        finally:
-            close()
         work.clear()
         processes.wait()
     return model
 
 
-def monitors(shown: Monitor, journal: FileMonitor | None, log: str | None) -> tuple[Monitor, Callable[[], None]]:
-    """Whom a training reports to, and what to call at its end; only the process with the journal writes."""
-    if journal is None:
-        return shown, lambda: None
-    if log is None:
-        return Monitors(shown, journal), lambda: None
-    from ele_core.runtime.tensorboard import TensorBoardMonitor
-
-    board = TensorBoardMonitor(journal.folder, journal.lines["metrics.jsonl"])
-    return Monitors(shown, journal, board), board.close
-
-
-def fit_in(folder: Path, prepared: Prepared, context: Context) -> Model:
-    """Train in `folder`: begin, go on, or take the model that is there, whichever is left to do."""
-    if (folder / "model").is_dir() and (folder / IDENTITY).is_file():
+def fit_in(
+    folder: Path, prepared: Prepared, context: Context, *, every: float = EVERY, callbacks: Sequence[Callback] = ()
+) -> Model:
+    """Train in `folder`: begin, continue from a checkpoint, or load the model if the training has finished."""
+    if (folder / MODEL).is_dir() and (folder / IDENTITY).is_file():
         judge(folder, prepared, context, accept_changes=False)
-        context.monitor.message(f"{folder}: finished already, its model is taken")
-        model = load_model(folder / "model", context.device)
-        model.config = prepared.config  # how to decode may have changed
-        return model
+        context.monitor.message(f"{folder}: finished already, its model is loaded")
+        model = load_model(folder / MODEL, context.device, prepared.config.registry)
+        return dataclasses.replace(model, config=prepared.config)  # how to decode may have changed
+    model = assemble(prepared, context)
     if not unfinished(folder):
         if context.processes.main:
             check_free(folder)
         begin(folder, prepared, context)
     context.processes.wait()
-    return train_in(folder, prepared, context, every=EVERY, advice="Call fit again with the same arguments.")
-
-
-# -- what may change ----------------------------------------------------------------------------------------------
+    advice = "Call fit again with the same arguments."
+    return train_in(folder, model, prepared, context, every=every, advice=advice, callbacks=callbacks)
 
 
 def provenance(data: DataSet) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Long work on many rows, block by block: shared out over processes, and going on after a stop."""
+"""Long work on many rows, block by block: shared among processes, and resumed after a stop."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from torch import Tensor
 
@@ -13,37 +14,59 @@ from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.work import Snapshot, Work, prefixed
 
-Part = dict[str, Tensor]
-"""The outcome of a block, as named tensors."""
+T = TypeVar("T")
+"""The outcome of a block."""
+NamedTensors = dict[str, Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class AsTensors(Generic[T]):
+    """How the outcome of a block becomes named tensors and back, for a checkpoint or for other processes."""
+
+    write: Callable[[T], NamedTensors]
+    read: Callable[[NamedTensors], T]
+
+
+PLAIN: AsTensors[NamedTensors] = AsTensors(write=dict, read=dict)
+"""Outcomes that are named tensors already."""
 
 
 def in_blocks(
-    function: Callable[[int, int, Context], Part], count: int, size: int, context: Context, name: str
-) -> list[Part]:
-    """`function(first, end, context)` for consecutive blocks of at most `size` of `count` rows, in their order.
+    function: Callable[[int, int, Context], T],
+    count: int,
+    size: int,
+    context: Context,
+    name: str,
+    as_tensors: AsTensors[T],
+) -> list[T]:
+    """Call `function(first, end, context)` on blocks of at most `size` of `count` rows, in order; return all outcomes.
 
     The context of a block has a seed of its own: the outcome depends neither on how many processes share the blocks nor
-    on where the work was stopped. Every process has all of it in the end.
+    on where the work was stopped. Every process returns the outcomes of all. They become tensors only where a
+    checkpoint is written or where several processes share the work.
     """
     blocks = math.ceil(count / size)
     alone = dataclasses.replace(context, monitor=Monitor(), work=Work(), processes=Processes())
     saved = context.work.saved(name)
-    done = [saved.part(str(number)) for number in range(saved.values["done"])] if saved is not None else []
+    done = [as_tensors.read(saved.part(str(number))) for number in range(saved.values["done"])] if saved else []
 
-    def outcome(number: int) -> Part:
+    def outcome(number: int) -> T:
         own = dataclasses.replace(alone, seed=context.derived_seed(name, number))
         return function(number * size, min((number + 1) * size, count), own)
 
     def snapshot() -> Snapshot:
-        tensors = {key: value for number, part in enumerate(done) for key, value in prefixed(str(number), part).items()}
-        return Snapshot(tensors, {"done": len(done)})
+        parts = [prefixed(str(number), as_tensors.write(part)) for number, part in enumerate(done)]
+        return Snapshot({key: value for part in parts for key, value in part.items()}, {"done": len(done)})
 
     processes = context.processes
     rounds = range(len(done), blocks, processes.count)
     for first in context.monitor.progress(rounds, description=name):
         number = first + processes.rank
-        part = outcome(number) if number < blocks else {}
-        done += processes.gather_named(part)[: blocks - first]
+        if processes.count == 1:
+            done.append(outcome(number))
+        else:
+            own = as_tensors.write(outcome(number)) if number < blocks else {}
+            done += map(as_tensors.read, processes.gather_named(own)[: blocks - first])
         context.work.step(name, snapshot)
-    context.work.finish(name, snapshot())
+    context.work.finish(name, snapshot)
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -74,11 +75,11 @@ class Checkpoints(Work):
         self.works[name] = snapshot
         self.save()
 
-    def finish(self, name: str, snapshot: Snapshot, *, closes: bool = False) -> None:
+    def finish(self, name: str, snapshot: Callable[[], Snapshot], *, closes: bool = False) -> None:
         if closes:
             self.works = {key: value for key, value in self.works.items() if key in self.closed}
             self.closed.add(name)
-        self.works[name] = Snapshot(snapshot.tensors, snapshot.values, finished=True)
+        self.works[name] = dataclasses.replace(snapshot(), finished=True)
         asked = self.processes.largest(self.stop.signal)
         if asked or self._due():
             self.save()

@@ -201,7 +201,7 @@ class Gather(torch.autograd.Function):
 
 
 @contextmanager
-def joined() -> Iterator[Processes]:
+def process_group() -> Iterator[Processes]:
     """The group that the environment names (torchrun's variables); alone where it names none.
 
     A process that fails leaves its reason for the others, whose own error would only say that the connection is gone.

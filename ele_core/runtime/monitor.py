@@ -1,10 +1,11 @@
-"""Where stages report to: evaluations as numbers, long work as progress."""
+"""Who is told what happens in a training or a decoding: callbacks, the console, the files of a run."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,26 +13,50 @@ from ele_core.files.atomic import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from torch import Tensor
 
 Item = TypeVar("Item")
 
 
-class Monitor:
-    """Receives what happens and keeps silent; subclasses show or record it."""
+class Callback:
+    """Is told what happens during a training. Override the methods you need; each does nothing by default.
+
+    Pass instances as `callbacks=[…]` to `StructuredPredictor`, `Run.start` or `Run.resume`. Of several processes only
+    the main one calls them.
+    """
+
+    def start(self, folder: Path | None, earlier: Sequence[Mapping[str, Any]]) -> None:
+        """A training begins, in the run folder `folder` if it has one.
+
+        `earlier` holds the evaluations made before it was stopped, if it is resumed: `stage`, `step`, `best`, metrics.
+        """
+
+    def step(self, stage: str, step: int, loss: Tensor) -> None:
+        """The stage `stage` has made `step` steps; `loss` is the loss of the last one, a tensor without dimensions."""
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
-        """One evaluation of `stage` after `step` steps; `best` where it is the best so far."""
+        """The stage was evaluated after `step` steps; `best` if it is the best evaluation of the stage so far."""
 
-    def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
-        """Yields `items`, showing how far it is."""
-        return iter(items)
+    def stage_end(self, stage: str) -> None:
+        """The stage has finished; its best weights are in place."""
 
     def message(self, text: str) -> None:
         """One line for the user."""
 
+    def end(self) -> None:
+        """The training has ended, was stopped, or failed."""
+
+
+class Monitor(Callback):
+    """A callback that can also show how far long work is. This one stays silent."""
+
+    def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
+        """Yield `items`, showing how many are done."""
+        return iter(items)
+
 
 class ConsoleMonitor(Monitor):
-    """A table row an evaluation; a progress bar only on a terminal. Writes to standard error."""
+    """Prints a table row per evaluation and, on a terminal, a progress bar. Writes to standard error."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
@@ -51,7 +76,7 @@ class ConsoleMonitor(Monitor):
         self.console.print(row + ("  *" if best else ""))
 
     def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
-        """A bar with the time left, gone when done; nothing where the output is not a terminal."""
+        """Show a bar with the time left and remove it at the end; show nothing if the output is not a terminal."""
         if not self.console.is_terminal:
             yield from items
             return
@@ -71,7 +96,7 @@ class ConsoleMonitor(Monitor):
         return time.monotonic() - self.started
 
 
-class FileMonitor(Monitor):
+class FileMonitor(Callback):
     """Appends each evaluation to `metrics.jsonl`; times go to `times.jsonl`, so that equal runs write equal metrics."""
 
     FILES = ("metrics.jsonl", "times.jsonl")
@@ -82,16 +107,21 @@ class FileMonitor(Monitor):
         self.started = time.monotonic()
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
-        """One line in each file."""
+        """Append one line to each file."""
         self._append("metrics.jsonl", {"stage": stage, "step": step, "best": best, **metrics})
         self._append("times.jsonl", {"stage": stage, "step": step, "seconds": self._seconds()})
 
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """The evaluations written so far: `stage`, `step`, `best` and the metrics of each."""
+        return [json.loads(line) for line in self.lines["metrics.jsonl"]]
+
     def state(self) -> dict[str, Any]:
-        """All that was written, for a checkpoint."""
+        """All lines and the time, for a checkpoint."""
         return {"lines": {name: list(lines) for name, lines in self.lines.items()}, "seconds": self._seconds()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Both files as they were then, and the clock; lines that came later are cut off."""
+        """Restore both files and the time from a checkpoint; later lines are removed."""
         self.started = time.monotonic() - state.get("seconds", 0.0)
         for name in self.FILES:
             self.lines[name] = list(state.get("lines", {}).get(name, ()))
@@ -107,25 +137,55 @@ class FileMonitor(Monitor):
             stream.write(line)
 
 
-class Monitors(Monitor):
-    """Several monitors as one; the first shows the progress."""
+class Callbacks(Monitor):
+    """A monitor and any number of callbacks as one; only the monitor shows progress."""
 
-    def __init__(self, *monitors: Monitor) -> None:
-        self.monitors = monitors
+    def __init__(self, monitor: Monitor, *callbacks: Callback) -> None:
+        self.monitor = monitor
+        self.everyone = (monitor, *callbacks)
+
+    def start(self, folder: Path | None, earlier: Sequence[Mapping[str, Any]]) -> None:
+        """Forward to everyone."""
+        for each in self.everyone:
+            each.start(folder, earlier)
+
+    def step(self, stage: str, step: int, loss: Tensor) -> None:
+        """Forward to everyone."""
+        for each in self.everyone:
+            each.step(stage, step, loss)
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
-        """To all."""
-        for monitor in self.monitors:
-            monitor.evaluation(stage, step, metrics, best=best)
+        """Forward to everyone."""
+        for each in self.everyone:
+            each.evaluation(stage, step, metrics, best=best)
 
-    def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
-        """By the first."""
-        return self.monitors[0].progress(items, description=description, total=total)
+    def stage_end(self, stage: str) -> None:
+        """Forward to everyone."""
+        for each in self.everyone:
+            each.stage_end(stage)
 
     def message(self, text: str) -> None:
-        """To all."""
-        for monitor in self.monitors:
-            monitor.message(text)
+        """Forward to everyone."""
+        for each in self.everyone:
+            each.message(text)
+
+    def end(self) -> None:
+        """Forward to everyone."""
+        for each in self.everyone:
+            each.end()
+
+    def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
+        """Only the monitor shows progress."""
+        return self.monitor.progress(items, description=description, total=total)
+
+    @contextmanager
+    def training(self, folder: Path | None = None, earlier: Sequence[Mapping[str, Any]] = ()) -> Iterator[None]:
+        """Call `start` before the block and `end` after it, however it ends."""
+        self.start(folder, earlier)
+        try:
+            yield
+        finally:
+            self.end()
 
 
 def width(column: str) -> int:

@@ -47,7 +47,7 @@ class Work:
     def keep(self, name: str, snapshot: Snapshot) -> None:
         """Keep the state now: the work cannot go on."""
 
-    def finish(self, name: str, snapshot: Snapshot, *, closes: bool = False) -> None:
+    def finish(self, name: str, snapshot: Callable[[], Snapshot], *, closes: bool = False) -> None:
         """Keep the outcome; `closes` drops what was kept of unfinished parts and of parts that this one includes."""
 
 

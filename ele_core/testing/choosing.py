@@ -11,7 +11,7 @@ from ele_core.config import parse_overrides
 from ele_core.config.resolve import as_table
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, Kind, OutputSpace, Surrogate
-from ele_core.plugins import HOOKS, registry
+from ele_core.plugins import HOOKS, Record, Registry, registry
 from ele_core.testing.backbones import BACKBONE_CHECKS
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.encoders import ENCODER_CHECKS
@@ -65,6 +65,8 @@ class Choosing:
     space: str | None = None
     inputs: str | None = None
     surrogate: str | None = None
+    registry: Registry = dataclasses.field(default_factory=registry)
+    """Where names are looked up; by default the installed plugins."""
 
     def subject(self) -> Subject:
         """The component with everything its checks need."""
@@ -72,7 +74,7 @@ class Choosing:
             return getattr(self, f"_{self.kind}")()  # type: ignore[no-any-return]
 
     def _output(self) -> Subject:
-        return self._subject((build_space(self.name, self.options),))
+        return self._subject((build_space(self.registry, self.name, self.options),))
 
     def _encoder(self) -> Subject:
         encoder, space = self._fitting(self._spaces(), lambda space: self._create(space, DIM))
@@ -109,21 +111,21 @@ class Choosing:
     # -- helpers --------------------------------------------------------------------------------------------------
 
     def _create(self, *arguments: Any) -> Any:
-        return registry().create(self.kind, {"name": self.name, **self.options}, *arguments, path=self.name)
+        return self.registry.create(self.kind, {"name": self.name, **self.options}, *arguments, path=self.name)
 
     def _spaces(self) -> Iterator[Space]:
         if self.space is None:
-            return spaces(self._provider)
+            return spaces(self.registry, self._provider)
         named = as_table(parse_overrides([f"space={self.space}"])["space"])
-        return iter([build_space(named["name"], named)])
+        return iter([build_space(self.registry, named["name"], named)])
 
     def _inputs(self) -> Iterator[InputSpace[Any]]:
-        names = [self.inputs] if self.inputs else by_provider("input", self._provider)
-        return (fitted(registry().create("input", name, path="input")) for name in names)
+        names = [self.inputs] if self.inputs else by_provider(self.registry, "input", self._provider)
+        return (fitted(self.registry.create("input", name, path="input")) for name in names)
 
     def _surrogates(self) -> Iterator[Surrogate]:
         """One that needs no training; then, for those that it does not suit, what is installed, fitted."""
-        names = [self.surrogate] if self.surrogate else by_provider("surrogate", self._provider)
+        names = [self.surrogate] if self.surrogate else by_provider(self.registry, "surrogate", self._provider)
         if self.surrogate is None:
             yield LinearSurrogate(LinearSurrogate.Config(dim=DIM), next(self._spaces()))
         for name in names:
@@ -133,7 +135,7 @@ class Choosing:
 
     @property
     def _provider(self) -> str:
-        return registry().provider(self.kind, self.name).name
+        return self.registry.provider(self.kind, self.name).name
 
     def _fitting(self, partners: Iterator[Partner], build: Callable[[Partner], Built]) -> tuple[Built, Partner]:
         """The first of `partners` that the component can be built for, and the component."""
@@ -147,46 +149,46 @@ class Choosing:
         raise ConfigError(what, fix="Check it from Python, on a component of your own.")
 
     def _subject(self, arguments: tuple[Any, ...], partner: Any = None) -> Subject:
-        on = "" if partner is None else called(partner)
+        on = "" if partner is None else called(self.registry, partner)
         return Subject(self.kind, self.name, SUITES[self.kind], arguments, on)
 
 
-def spaces(provider: str | None = None) -> Iterator[Space]:
+def spaces(registry: Registry, provider: str | None = None) -> Iterator[Space]:
     """Every installed output space that can be built: those of a plugin first, then the smallest first."""
     found = []
-    for name in registry().names("output"):
+    for name in registry.names("output"):
         try:
-            found.append((registry().provider("output", name).name != provider, build_space(name)))
+            found.append((registry.provider("output", name).name != provider, build_space(registry, name)))
         except EleError:
             continue
     return (space for _, space in sorted(found, key=lambda pair: (pair[0], size(pair[1]))))
 
 
-def build_space(name: str, options: Mapping[str, Any] | None = None) -> Space:
+def build_space(registry: Registry, name: str, options: Mapping[str, Any] | None = None) -> Space:
     """An output space; options that it cannot do without come from the first task that uses it."""
     given = {"name": name, **(options or {})}
     try:
-        return registry().create("output", given, path=name)  # type: ignore[no-any-return]
+        return registry.create("output", given, path=name)  # type: ignore[no-any-return]
     except ConfigError as error:
-        known = next((table for table in task_outputs() if table["name"] == name), None)
+        known = next((table for table in task_outputs(registry) if table["name"] == name), None)
         if known is None:
             fix = f"Give what is required: --set OPTION=VALUE, or --space '{{name=\"{name}\", OPTION=VALUE}}'."
             raise ConfigError(error.what, where=error.where, fix=fix) from None
-        return registry().create("output", {**known, **given}, path=name)  # type: ignore[no-any-return]
+        return registry.create("output", {**known, **given}, path=name)  # type: ignore[no-any-return]
 
 
-def task_outputs() -> Iterator[dict[str, Any]]:
+def task_outputs(registry: Registry) -> Iterator[dict[str, Any]]:
     """The output sections of the installed tasks."""
-    for name in registry().names("task"):
+    for name in registry.names("task"):
         try:
-            yield dict(registry().get("task", name).defaults()["output"])
+            yield dict(registry.get("task", name).defaults()["output"])
         except (EleError, KeyError, TypeError, ValueError):
             continue
 
 
-def by_provider(kind: Kind, provider: str) -> list[str]:
+def by_provider(registry: Registry, kind: Kind, provider: str) -> list[str]:
     """The names of a kind, those of a plugin first."""
-    return sorted(registry().names(kind), key=lambda name: registry().provider(kind, name).name != provider)
+    return sorted(registry.names(kind), key=lambda name: registry.provider(kind, name).name != provider)
 
 
 def size(space: Space) -> int:
@@ -194,12 +196,12 @@ def size(space: Space) -> int:
     return sum(math.prod(convex.point_shape) for convex in space.geometry.values())
 
 
-def called(partner: OutputSpace[Any, Any] | InputSpace[Any]) -> str:
+def called(registry: Registry, partner: OutputSpace[Any, Any] | InputSpace[Any]) -> str:
     """What a component is checked on, in words."""
     kind: Kind = "output" if isinstance(partner, OutputSpace) else "input"
-    names = [name for name in registry().names(kind) if _is(kind, name, type(partner))]
+    names = [name for name in registry.names(kind) if _is(registry.record(kind, name), type(partner))]
     return f"{HOOKS[kind].singular} {names[0] if names else type(partner).__name__}"
 
 
-def _is(kind: Kind, name: str, cls: type) -> bool:
-    return registry().record(kind, name).location == f"{cls.__module__}:{cls.__qualname__}"
+def _is(record: Record, cls: type) -> bool:
+    return record.location == f"{cls.__module__}:{cls.__qualname__}"

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ele_core import interfaces
 from ele_core.config.describe import describe_options
 from ele_core.interfaces import KINDS, Component, Kind
-from ele_core.plugins import HOOKS, PluginInfo, Record, registry
+from ele_core.plugins import HOOKS, PluginInfo, Record, Registry, registry_of
 from ele_core.testing.results import Broken, NotApplicable, require
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn")
@@ -63,9 +63,10 @@ def kind_of(component: Component) -> Kind:
 def provider_of(component: Component) -> tuple[PluginInfo, Record]:
     """The installed plugin and the record that bring a component's class; without one, no law of plugins applies."""
     kind, cls = kind_of(component), type(component)
-    for plugin in registry().plugins():
+    known = registry_of(component)
+    for plugin in known.plugins():
         for record in plugin.records.get(kind, ()):
-            if plugin.installed and _leads_to(record, cls, kind):
+            if plugin.installed and _leads_to(known, record, cls, kind):
                 return plugin, record
     raise NotApplicable(f"no installed plugin brings {cls.__qualname__}")
 
@@ -80,12 +81,12 @@ def module_of(plugin: PluginInfo) -> str:
     raise NotApplicable(f"the entry point of {plugin} is not found")
 
 
-def _leads_to(record: Record, cls: type, kind: Kind) -> bool:
+def _leads_to(registry: Registry, record: Record, cls: type, kind: Kind) -> bool:
     """Whether a record's target is `cls`; imported only where it might be, from the same package."""
     if record.location == f"{cls.__module__}:{cls.__qualname__}":
         return True
     same_package = record.location.partition(":")[0].partition(".")[0] == cls.__module__.partition(".")[0]
-    return same_package and registry().get(kind, record.name) is cls
+    return same_package and registry.get(kind, record.name) is cls
 
 
 COMMON = (

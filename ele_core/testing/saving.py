@@ -11,7 +11,7 @@ import torch
 
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Component, InputSpace, OutputSpace, Problem, Surrogate
-from ele_core.plugins import registry
+from ele_core.plugins import Registry, registry_of
 from ele_core.predictor import StructuredPredictor
 from ele_core.testing.common import kind_of, provider_of
 from ele_core.testing.results import NotApplicable, require
@@ -27,18 +27,19 @@ Table = dict[str, Any]
 
 def check_model_saves_and_loads(component: Component, *others: Any) -> None:
     """A tiny model trained with the component, saved to a folder and loaded, predicts the same."""
+    registry = registry_of(component)
     parts: dict[str, Any] = {kind_of(part): part for part in parts_of(component, *others)}
-    sections: dict[str, Any] = dict(tiny_sections(parts))
-    inputs: InputSpace[Any] = parts.get("input") or registry().create("input", sections["input"])
-    space: OutputSpace[Any, Any] = parts.get("output") or default_space()
+    sections: dict[str, Any] = dict(tiny_sections(registry, parts))
+    inputs: InputSpace[Any] = parts.get("input") or registry.create("input", sections["input"])
+    space: OutputSpace[Any, Any] = parts.get("output") or default_space(registry)
     sections.setdefault("output", section_of(space))
     outputs = space.unpack(structures(space, PAIRS))
     values = repeated_values(inputs, len(outputs))
-    predictor = StructuredPredictor(**sections, device="cpu").fit(values, outputs, validation=2)
+    predictor = StructuredPredictor(**sections, device="cpu", registry=registry).fit(values, outputs, validation=2)
     before = predictor.decode(values)
     with tempfile.TemporaryDirectory() as folder:
         predictor.save(Path(folder) / "model")
-        after = StructuredPredictor.load(Path(folder) / "model", device="cpu").decode(values)
+        after = StructuredPredictor.load(Path(folder) / "model", device="cpu", registry=registry).decode(values)
     keys = [space.keys(found.decoding.structures) for found in (before, after)]
     require(torch.equal(*keys), "the loaded model predicts other structures")
     energies = [found.decoding.energies for found in (before, after)]
@@ -57,7 +58,7 @@ def parts_of(component: Component, *others: Any) -> Iterator[Component]:
                     yield part.space
 
 
-def tiny_sections(parts: Mapping[str, Component]) -> Iterator[tuple[str, Table]]:
+def tiny_sections(registry: Registry, parts: Mapping[str, Component]) -> Iterator[tuple[str, Table]]:
     """The sections of a model that trains in a second and holds `parts`."""
     own = {kind: section_of(part) for kind, part in parts.items()}
     encoder = own.get("encoder", {"name": "flat", "width": 8, "layers": 1})
@@ -66,9 +67,9 @@ def tiny_sections(parts: Mapping[str, Component]) -> Iterator[tuple[str, Table]]
     if "backbone" in own:
         regressor |= {"backbone": own["backbone"]}
     elif "regressor" not in own:
-        regressor |= {"backbone": fitting_backbone(parts.get("input"))}
-    yield "surrogate", shortened("surrogate", surrogate)
-    yield "regressor", shortened("regressor", regressor)
+        regressor |= {"backbone": fitting_backbone(registry, parts.get("input"))}
+    yield "surrogate", shortened(registry, "surrogate", surrogate)
+    yield "regressor", shortened(registry, "regressor", regressor)
     for kind, default in (("input", {"name": "text"}), ("decoder", {"name": "candidates"})):
         yield kind, own.get(kind, default)
     if "output" in own:
@@ -81,31 +82,31 @@ def section_of(component: Component) -> Table:
     return {"name": record.name, **component.config.model_dump(mode="json")}
 
 
-def shortened(kind: Any, section: Table) -> Table:
+def shortened(registry: Registry, kind: Any, section: Table) -> Table:
     """The section with the shortest training that its component has an option for."""
-    fields = registry().get(kind, section["name"]).Config.model_fields
+    fields = registry.get(kind, section["name"]).Config.model_fields
     return {**section, "training": {**section.get("training", {}), **QUICK}} if "training" in fields else section
 
 
-def fitting_backbone(inputs: Component | None) -> Table:
+def fitting_backbone(registry: Registry, inputs: Component | None) -> Table:
     """The first installed backbone that reads `inputs`, small where it is one of ours."""
     small: dict[str, Table] = {"gru": {"embedding": 4, "layers": 1, "width": 4}, "mlp": {"hidden": [4]}}
     if inputs is None:
         return {"name": "gru", **small["gru"]}
-    for name in registry().names("backbone"):
+    for name in registry.names("backbone"):
         try:
-            registry().get("backbone", name).accepts(inputs)
+            registry.get("backbone", name).accepts(inputs)
         except ConfigError:
             continue
         return {"name": name, **small.get(name, {})}
     raise NotApplicable(f"no installed backbone reads {type(inputs).__name__}")
 
 
-def default_space() -> OutputSpace[Any, Any]:
+def default_space(registry: Registry) -> OutputSpace[Any, Any]:
     """The first installed output space that needs no options."""
     from ele_core.testing.choosing import spaces
 
-    return next(spaces())
+    return next(spaces(registry))
 
 
 def repeated_values(inputs: InputSpace[Any], count: int) -> list[Any]:

@@ -12,7 +12,7 @@ from ele_core import config as configuration
 from ele_core.data.dataset import DataSet
 from ele_core.errors import DataError
 from ele_core.interfaces import Task
-from ele_core.plugins import registry
+from ele_core.plugins import registry_of
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, provider_of
 from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
@@ -22,7 +22,8 @@ from ele_core.testing.samples import SEED
 def check_task_defaults_are_a_configuration(task: Task) -> None:
     """The sections of `defaults` make a valid configuration: their components exist and take their options."""
     _, record = provider_of(task)
-    configuration.load({"task": {"name": record.name, **task.config.model_dump(mode="json")}})
+    sections = {"task": {"name": record.name, **task.config.model_dump(mode="json")}}
+    configuration.load(sections, registry=registry_of(task))
 
 
 def check_task_references_have_a_source(task: Task) -> None:
@@ -70,7 +71,7 @@ def check_task(task: Task, expected_failures: Mapping[str, str] | None = None) -
 
 def load(task: Task) -> DataSet:
     """The task's data in the space of its defaults; without its files, no law of data applies."""
-    space: Any = registry().create("output", task.defaults()["output"], path="output")
+    space: Any = registry_of(task).create("output", task.defaults()["output"], path="output")
     try:
         return task.load(space, Context(SEED))
     except DataError as error:

@@ -14,7 +14,7 @@ from ele_core.components.training.optimise import Objective
 from ele_core.interfaces import Choice
 from ele_core.plugins import registry
 from ele_core.runtime.context import Context
-from ele_core.runtime.distributed import Processes, joined
+from ele_core.runtime.distributed import Processes, process_group
 
 OUTPUT = Choice(name="sequence", alphabet=list("0123456789"), length=6)
 
@@ -48,7 +48,7 @@ def main() -> None:
     batch = space.pack([str(number) for number in range(100, 111)] + ["100", "105"])  # 13 rows: shares differ in size
     views = space.augment(batch, Context().generator("views"))
     joint = gradient(surrogate, batch, views, Processes())
-    with joined() as processes:
+    with process_group() as processes:
         assert processes.count > 1
         shared = gradient(surrogate, batch, views, processes)
         print(f"difference {(shared - joint).abs().max() / joint.abs().max():.3e}", flush=True)

@@ -59,8 +59,8 @@ class Memory(Work):
     def keep(self, name: str, snapshot: Snapshot) -> None:
         self.kept[name] = copied(snapshot)
 
-    def finish(self, name: str, snapshot: Snapshot, *, closes: bool = False) -> None:
-        self.kept[name] = copied(snapshot, finished=True)
+    def finish(self, name: str, snapshot: Callable[[], Snapshot], *, closes: bool = False) -> None:
+        self.kept[name] = copied(snapshot(), finished=True)
 
 
 def copied(snapshot: Snapshot, finished: bool = False) -> Snapshot:

@@ -20,9 +20,8 @@ from ele_core import StructuredPredictor
 from ele_core import config as configuration
 from ele_core.components.backbones.gru import GRUBackbone
 from ele_core.errors import ModelError, TrainingError
-from ele_core.runs import training as resuming
 from ele_core.runs.run import Run
-from ele_core.runtime.monitor import Monitor
+from ele_core.runtime.monitor import Callback, Monitor
 
 QUICK = {"epochs": 2, "evaluations": 2, "batch_size": 16}
 WORDS = [f"word {number}" for number in range(60)]
@@ -112,7 +111,7 @@ def test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again(undist
     assert "stopped during pgd, its state is kept. Continue with the same command." in words
     assert not (run / "predictions" / "test-pgd.csv").exists()
     again = ele(*command)
-    assert "going on where the same command was stopped" in again.stderr
+    assert "continuing where the same command was stopped" in again.stderr
     assert (run / "predictions" / "test-pgd.csv").read_text() == table
     assert not (run / "checkpoints").exists()
 
@@ -127,7 +126,7 @@ def test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again(undist
     assert not target.exists()
     again = ele(*command)
     assert again.returncode == 0, again.stderr
-    assert "going on where the same command was stopped" in again.stderr
+    assert "continuing where the same command was stopped" in again.stderr
     assert len(target.read_text().splitlines()) == 201
 
 
@@ -141,7 +140,7 @@ def test_what_was_decoded_is_not_lost_where_it_cannot_be_written(undisturbed, tm
     assert failed.returncode == 1
     assert "Traceback" not in failed.stderr
     again = ele(*command, tmp_path / "predictions.csv")
-    assert "going on where the same command was stopped" in again.stderr
+    assert "continuing where the same command was stopped" in again.stderr
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 3
 
 
@@ -174,21 +173,24 @@ def weights(fitted: StructuredPredictor) -> dict[str, torch.Tensor]:
     return {**model.surrogate.state(), **{f"regressor {k}": v for k, v in model.regressor.state().items()}}
 
 
-def test_fit_in_a_run_goes_on_after_a_crash_to_the_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(resuming, "EVERY", 0.0)
-    expected = weights(predictor().fit(WORDS, NUMBERS))
-    evaluations: list[str] = []
+class Crashes(Callback):
+    """Ends the training in its third evaluation."""
 
-    def crash(_, stage, *__, **___):
-        evaluations.append(stage)
-        if len(evaluations) == 3:
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+
+    def evaluation(self, stage, step, metrics, *, best=False):
+        self.stages.append(stage)
+        if len(self.stages) == 3:
             raise Crash
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Monitor, "evaluation", crash)
-        with pytest.raises(Crash):
-            predictor().fit(WORDS, NUMBERS, run=tmp_path / "run")
-    assert evaluations == ["embedding", "embedding", "regression"]
+
+def test_fit_in_a_run_goes_on_after_a_crash_to_the_bit(tmp_path):
+    expected = weights(predictor().fit(WORDS, NUMBERS))
+    crashes = Crashes()
+    with pytest.raises(Crash):
+        predictor().set_params(callbacks=[crashes]).fit(WORDS, NUMBERS, run=tmp_path / "run", checkpoint_every=0)
+    assert crashes.stages == ["embedding", "embedding", "regression"]
     found = weights(predictor().fit(WORDS, NUMBERS, run=tmp_path / "run"))
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)

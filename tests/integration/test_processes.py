@@ -111,10 +111,10 @@ def test_the_end_of_the_main_process_ends_the_others(config, tmp_path):
 def test_an_error_of_one_process_is_the_reason_that_all_give(tmp_path):
     script = tmp_path / "one_fails.py"
     script.write_text(
-        "from ele_core.runtime.distributed import joined\n"
+        "from ele_core.runtime.distributed import process_group\n"
         "from ele_core.errors import ProcessError\n"
         "try:\n"
-        "    with joined() as processes:\n"
+        "    with process_group() as processes:\n"
         "        if processes.rank == 1:\n"
         "            raise ValueError('no such label')\n"
         "        processes.wait()\n"

@@ -220,7 +220,7 @@ def test_options_of_training_can_change_if_that_is_accepted(stopped_run):
     assert "--accept-changes" in refused.stderr
     done = ele("resume", stopped_run, *change, "--accept-changes")
     assert done.returncode == 0
-    assert "going on although something has changed" in done.stderr
+    assert "continuing although something has changed" in done.stderr
     assert "learning_rate = 0.01" in (stopped_run / "config.toml").read_text()
 
 

@@ -166,10 +166,11 @@ assert nearest.decoding.energies.mean() > short.decoding.energies.mean() > long.
 assert [job.name for job in plan.jobs][::2] == ["ours, seed 0", "pair kernel, nearest, seed 0", "pair kernel, seed 1"]
 from ele_core.runtime.context import Context
 from ele_core.data.prepare import prepare
-from ele_core.model.train import train
+from ele_core.model.train import assemble, fit
 for job in plan.jobs[:3]:
     context = Context(job.seed)
-    assert len(train(prepare(job.config, context), context).candidates) == 600
+    prepared = prepare(job.config, context)
+    assert len(fit(assemble(prepared, context), prepared, context).candidates) == 600
 """,
 }
 """What the pages on components say in words."""

@@ -21,7 +21,7 @@ from ele_core.interfaces import (
     Takes,
 )
 from ele_core.numerics.tensors import Tensors
-from ele_core.plugins import registry
+from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 
 CHUNK = 1024
@@ -49,7 +49,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
         super().__init__(config, inputs, surrogate)
         choice, dim = self.config.backbone, surrogate.dim
-        backbone: Backbone = registry().create("backbone", choice, inputs, dim, path="regressor.backbone")
+        backbone: Backbone = create_part(self, "backbone", choice, inputs, dim, path="regressor.backbone")
         self.network = (backbone if surrogate.spherical else Standardised(backbone, dim)).eval()
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:

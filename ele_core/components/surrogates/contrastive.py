@@ -14,7 +14,7 @@ from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.interfaces import Choice, ComponentConfig, Encoder, NetworkLearner, OutputSpace, Surrogate, Takes
-from ele_core.plugins import registry
+from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 
 CHUNK = 2048
@@ -58,7 +58,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:
         super().__init__(config, space)
         choice = self.config.encoder
-        self.encoder: Encoder = registry().create("encoder", choice, space, self.config.dim, path="surrogate.encoder")
+        self.encoder: Encoder = create_part(self, "encoder", choice, space, self.dim, path="surrogate.encoder")
         self.network = self.encoder.eval()
 
     @property

@@ -71,7 +71,8 @@ def optimise(
         descent.restore(saved)
     if saved is None or not saved.finished:
         descend(descent, context.processes.parallel(Objective(module, loss)), evaluate, context, stage)
-        context.work.finish(stage, Snapshot(prefixed("weights", snapshot(module))))
+        context.work.finish(stage, lambda: Snapshot(prefixed("weights", snapshot(module))))
+        context.monitor.stage_end(stage)
     module.eval()
 
 
@@ -102,6 +103,7 @@ def descend(
             processes.wait()  # until the main process has written
             fix = "Try a smaller learning_rate, or clip gradients harder (clip)."
             raise TrainingError(f"{problem} at step {step}.", where=stage, fix=fix)
+        context.monitor.step(stage, step, descent.losses[-1])
         if step % every == 0 or step == descent.total:
             with seeded(context, stage, "evaluation", step):
                 validation = processes.agreed(kept.evaluate(evaluate))

@@ -13,7 +13,7 @@ from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
 from ele_core.interfaces import Choice, ComponentConfig, InputSpace, NetworkLearner, Regressor, Surrogate, Takes
 from ele_core.numerics.tensors import Tensors
-from ele_core.plugins import registry
+from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_graphs.rivals.fgw.dictionary import BarycenterNetwork, Dictionary
 from ele_graphs.rivals.fgw.distance import objective
@@ -55,7 +55,7 @@ class TemplateRegressor(NetworkLearner, Regressor):
         self.fused = require_fused("fgw-templates", surrogate)
         layout, options = self.fused.layout, self.config
         outputs = options.templates + layout.nodes
-        backbone = registry().create("backbone", options.backbone, inputs, outputs, path="regressor.backbone")
+        backbone = create_part(self, "backbone", options.backbone, inputs, outputs, path="regressor.backbone")
         dictionary = Dictionary(options.templates, layout.nodes, layout.labels)
         self.network = BarycenterNetwork(backbone, dictionary, self.fused, options.rounds)
         self.network.eval()

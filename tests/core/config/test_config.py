@@ -280,7 +280,7 @@ def fake_task_config() -> type:
 
 def test_components_lists_nested_ones_too(registry: Registry) -> None:
     config = load("number-words", ["surrogate.second=wide"], registry)
-    assert components(config, registry) == [
+    assert components(config) == [
         ("task", "number-words"),
         ("output", "labels"),
         ("input", "text"),

@@ -86,7 +86,7 @@ def model(trained_run: Path, tmp_path: Path) -> Path:
 def checkpoint(tmp_path: Path) -> Path:
     """A checkpoint to attack."""
     work = Checkpoints(tmp_path / "checkpoints", advice="")
-    work.finish("embedding", Snapshot({"weights": torch.zeros(2, 2)}, {"step": 3}))
+    work.finish("embedding", lambda: Snapshot({"weights": torch.zeros(2, 2)}, {"step": 3}))
     work.save()
     return tmp_path / "checkpoints" / "000001"
 

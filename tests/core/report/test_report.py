@@ -24,7 +24,7 @@ from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
 from ele_core.report.projection import maps, principal
 from ele_core.report.training import curves, duration
-from ele_core.runs.evaluations import all_kept
+from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 from ele_sequences.space import SequenceSpace
@@ -82,7 +82,7 @@ def test_a_table_that_was_edited_is_not_believed(copy):
     table = copy / "predictions" / "test-pgd.csv"
     original = table.read_text()
     table.write_text(original.replace("\n", "\nforged,1,1,0,1,0\n", 1))
-    assert len(all_kept(copy)) == 1, "the oracle's"
+    assert len(load_all(copy)) == 1, "the oracle's"
     ele("report", copy)
     assert table.read_text() == original
 
@@ -93,9 +93,9 @@ def test_damage_beside_a_table_is_named(copy):
     content = json.loads(file.read_text())
     file.write_text(json.dumps({**content, "metrics": ["nonsense"]}))
     with pytest.raises(ModelError, match=r"test-pgd.json: damaged"):
-        all_kept(copy)
+        load_all(copy)
     file.write_text(json.dumps({**content, "format": 99}))
-    assert all_kept(copy) == []
+    assert load_all(copy) == []
 
 
 def test_other_decoders_that_were_evaluated_stand_beside_the_one_shown(copy):

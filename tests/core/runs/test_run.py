@@ -175,7 +175,7 @@ def test_data_that_changed_since_the_training_are_refused(tmp_path):
     assert torch.equal(split, run.data(Context(seed=9)).data.test)
     own_data(tmp_path, count=31)
     with pytest.raises(DataError, match=r"pairs\.csv has changed since the training"):
-        run.evaluate(monitor=Recorder())
+        Run(run.folder).evaluate(monitor=Recorder())
 
 
 def test_a_folder_with_something_in_it_is_refused_and_left_alone(tmp_path):

@@ -10,7 +10,7 @@ import torch
 from recording import Memory, Stopped
 from torch import Tensor
 
-from ele_core.runtime.blockwise import in_blocks
+from ele_core.runtime.blockwise import PLAIN, in_blocks
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Work
@@ -29,7 +29,7 @@ def outcome(work: Work | None = None, processes: Processes | None = None, seed: 
         return {"rows": rows, "noise": torch.rand(end - first, generator=context.generator("noise"))}
 
     context = Context(seed=seed, work=work or Work(), processes=processes or Processes())
-    parts = in_blocks(block, COUNT, SIZE, context, "blocks")
+    parts = in_blocks(block, COUNT, SIZE, context, "blocks", PLAIN)
     return torch.stack([torch.cat([part[name] for part in parts]) for name in ("rows", "noise")]), asked
 
 

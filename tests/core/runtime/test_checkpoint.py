@@ -19,7 +19,7 @@ def loaded(folder: Path) -> Checkpoints:
 def test_a_checkpoint_names_the_work_that_goes_on(tmp_path: Path) -> None:
     state = Snapshot({"weights": torch.zeros(2)}, {"step": 3})
     work = Checkpoints(tmp_path / "checkpoints", advice="", every=0)
-    work.finish("embedding", state)
+    work.finish("embedding", lambda: state)
     assert loaded(tmp_path / "checkpoints").current == "embedding"
     work.step("regression", lambda: state)
     again = loaded(tmp_path / "checkpoints")

@@ -8,7 +8,7 @@ import json
 from recording import Recorder
 from rich.console import Console
 
-from ele_core.runtime.monitor import ConsoleMonitor, FileMonitor, Monitor, Monitors
+from ele_core.runtime.monitor import Callbacks, ConsoleMonitor, FileMonitor, Monitor
 
 
 def console(terminal: bool) -> tuple[ConsoleMonitor, io.StringIO]:
@@ -86,7 +86,7 @@ def test_restoring_nothing_leaves_empty_files(tmp_path):
 
 def test_several_monitors_all_hear_and_the_first_shows_progress():
     first, second = Recorder(), Recorder()
-    monitors = Monitors(first, second)
+    monitors = Callbacks(first, second)
     monitors.evaluation("a", 1, {"loss": 1.0}, best=True)
     monitors.message("hello")
     assert first.rows == second.rows == [("a", 1, {"loss": 1.0}, True)]

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from ele_core.cli import cli
 from ele_core.errors import ConfigError
-from ele_core.runtime.tensorboard import FOLDER, TensorBoardMonitor, check_installed
+from ele_core.runtime.tensorboard import FOLDER, TensorBoard
 
 installed = pytest.mark.skipif(
     find_spec("tensorboard") is None, reason="pip install 'explicit-loss-embedding[tensorboard]'"
@@ -57,10 +57,11 @@ def test_event_files_hold_the_numbers_of_the_metrics_file(settings, tmp_path):
 def test_a_resumed_run_has_no_step_twice(trained_run, tmp_path):
     run = Path(shutil.copytree(trained_run, tmp_path / "run"))
     shutil.rmtree(run / "model")
-    early = TensorBoardMonitor(run)
+    early = TensorBoard()
+    early.start(run, [])
     early.evaluation("embedding", 1, {"loss": 1.0})
     early.evaluation("embedding", 99, {"loss": 1.0})  # after the checkpoint that the run goes on from
-    early.close()
+    early.end()
     command = ["resume", str(run), "--no-report", "--log", "tensorboard"]
     assert CliRunner().invoke(cli, command, catch_exceptions=False).exit_code == 0
     assert scalars(run) == expected(run)
@@ -68,10 +69,10 @@ def test_a_resumed_run_has_no_step_twice(trained_run, tmp_path):
 
 @installed
 def test_lines_written_before_a_stop_are_there_after_it(tmp_path):
-    earlier = ['{"stage": "embedding", "step": 5, "best": true, "loss": 0.5}\n']
-    board = TensorBoardMonitor(tmp_path, earlier)
+    board = TensorBoard()
+    board.start(tmp_path, [{"stage": "embedding", "step": 5, "best": True, "loss": 0.5}])
     board.evaluation("embedding", 10, {"loss": 0.25}, best=True)
-    board.close()
+    board.end()
     assert scalars(tmp_path) == {("embedding/loss", 5): [0.5], ("embedding/loss", 10): [0.25]}
 
 
@@ -87,7 +88,7 @@ def test_a_missing_package_is_said_before_anything_is_written(monkeypatch, setti
     for module in [name for name in sys.modules if name.startswith("torch.utils.tensorboard")]:
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ConfigError, match=r"pip install 'explicit-loss-embedding\[tensorboard\]'"):
-        check_installed()
+        TensorBoard()
     command = ["train", "number-words", "-o", str(tmp_path / "run"), "--log", "tensorboard", *settings]
     assert isinstance(CliRunner().invoke(cli, command).exception, ConfigError)
     assert not (tmp_path / "run").exists()

@@ -14,14 +14,16 @@ from ele_core.plugins import Record, Registry, hookimpl, registry
 from ele_core.testing import check_options_are_documented
 
 
-def run(*arguments, code=0):
-    result = CliRunner().invoke(cli, ["check", *arguments], catch_exceptions=False, env={"COLUMNS": "120"})
+def run(*arguments, code=0, registry=None):
+    result = CliRunner().invoke(
+        cli, ["check", *arguments], obj=registry, catch_exceptions=False, env={"COLUMNS": "120"}
+    )
     assert result.exit_code == code, result.output
     return result.output
 
 
 @pytest.fixture
-def with_broken(monkeypatch):
+def with_broken():
     """The installed plugins, and one with a broken space."""
 
     class Mine:
@@ -31,8 +33,7 @@ def with_broken(monkeypatch):
 
     added = Registry(registry().plugins())
     added.register(Mine(), "mine")
-    for module in ("ele_core.plugins", "ele_core.testing.choosing", "ele_core.testing.common"):
-        monkeypatch.setattr(f"{module}.registry", lambda: added)
+    return added
 
 
 def test_the_table_names_every_check_and_the_counts_add_up():
@@ -50,20 +51,18 @@ def test_json_holds_every_result():
     assert [result["explanation"] for result in skipped] == ["all inputs are of equal length: sizes is None"]
 
 
-@pytest.mark.usefixtures("with_broken")
-def test_a_broken_component_is_told_and_makes_the_command_fail():
-    output = run("words", "--set", 'alphabet=["a", "b"]', "--set", "length=3", code=1)
+def test_a_broken_component_is_told_and_makes_the_command_fail(with_broken):
+    output = run("words", "--set", 'alphabet=["a", "b"]', "--set", "length=3", code=1, registry=with_broken)
     assert "512 views are all what they were made of" in output
     assert "1 failed" in output
     assert "no installed plugin brings AugmentsNothing" in output
 
 
-@pytest.mark.usefixtures("with_broken")
-def test_options_that_are_required_are_asked_for():
+def test_options_that_are_required_are_asked_for(with_broken):
     from ele_core.errors import ConfigError
 
     with pytest.raises(ConfigError, match=r"words.alphabet: is required[\s\S]*: --set OPTION=VALUE, or --space"):
-        run("words")
+        run("words", registry=with_broken)
 
 
 def test_a_name_of_several_kinds_is_checked_in_all_of_them_unless_one_is_named():

@@ -1,0 +1,74 @@
+"""Long work with a run's model, such as an evaluation: stopped, it continues when the same is asked for again."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ele_core.config import RunConfig
+from ele_core.config.diff import DECODING
+from ele_core.errors import Locked
+from ele_core.files.archive import MANIFEST, digest
+from ele_core.files.locks import locked
+from ele_core.runs.folder import CHECKPOINTS, MODEL
+from ele_core.runs.identity import versions
+from ele_core.runtime.checkpoint import EVERY, Checkpoints
+from ele_core.runtime.context import Context
+from ele_core.runtime.signals import Stop
+
+
+def work_key(run: Path, config: RunConfig, settings: Any) -> str:
+    """A name for work with a run's model: equal for equal model, decoding, settings and versions."""
+    decoding = {name: getattr(config, name) for name in DECODING}
+    same = {
+        "model": digest(run / MODEL / MANIFEST),
+        "decoding": {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in decoding.items()},
+        "settings": settings,
+        "versions": versions(config),
+    }
+    return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def resumable(run: Path, key: str, context: Context, every: float = EVERY) -> Iterator[Context]:
+    """Yield a context that keeps the state of the work called `key` in the run folder.
+
+    The state is removed when the block ends without an error: write the outcome inside. If the folder cannot be
+    written, or another process does the same work, no state is kept.
+    """
+    folder = run / CHECKPOINTS / key
+    with ExitStack() as stack:
+        refused = ""
+        try:
+            if context.processes.main:
+                stack.enter_context(locked(folder.with_suffix(".lock"), "doing the same"))
+        except (Locked, OSError) as error:
+            refused = str(error)
+        if context.processes.largest(len(refused)):
+            context.monitor.message(f"no state is kept of this: {refused}")
+            yield context
+            return
+        work = Checkpoints(
+            folder,
+            advice="Continue with the same command.",
+            every=every,
+            monitor=context.monitor,
+            processes=context.processes,
+            stop=stack.enter_context(Stop().listening()),
+        )
+        if work.load():
+            context.monitor.message("continuing where the same command was stopped")
+        try:
+            yield dataclasses.replace(context, work=work)
+        except OSError:  # the outcome could not be written: keep the state for the next try
+            work.save()
+            raise
+        work.clear()
+    if context.processes.main:
+        with suppress(OSError):  # other work of the same run still goes on
+            folder.parent.rmdir()
