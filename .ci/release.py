@@ -30,9 +30,9 @@ def main() -> None:
         sys.exit(f"There is a tag v{version} already. Choose another version.")
     if not [file for file in (ROOT / "changelog.d").iterdir() if file.name != "README.md"]:
         sys.exit("There is no change to release: changelog.d holds no fragment.")
+    run(sys.executable, "-m", "towncrier", "build", "--yes", "--version", version)
     for name, line in VERSIONS.items():
         set_version(ROOT / name, line, version)
-    run(sys.executable, "-m", "towncrier", "build", "--yes", "--version", version)
     git("commit", "--all", "--message", f"Release {version}")
     git("tag", "--annotate", f"v{version}", "--message", f"Version {version}")
     print(f"Released {version}, tagged v{version}. To publish it: git push --follow-tags")
