@@ -4,9 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow check docs notebooks bench clean
+RUN ?= runs/bench
+SMALL := task.size=6000 task.test=200 task.validation=200 surrogate.encoder.width=32 surrogate.training.epochs=2 \
+	regressor.backbone.layers=1 regressor.backbone.width=64 regressor.training.epochs=2
+MEASURED := $(filter-out benchmarks/tables.py,$(wildcard benchmarks/*.py))
+OF_A_RUN := $(shell grep -l 'add_argument."run"' $(MEASURED))
 
-install: $(STAMP)
+.PHONY: install help demo test test-slow check docs notebooks bench release clean
+
+install: $(STAMP)  ## make .venv with ELE, every extra and the tools of its developers
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -14,30 +20,39 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	touch $(STAMP)
 
-demo: install
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+
+demo: install  ## SMILES to molecule on a part of QM9: training, table, pictures
 	$(BIN)/python -m ele_graphs.smi2mol.demo
 
-test: check
+test: check  ## make check, then the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-test-slow: install
+test-slow: install  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-check: install
+check: install  ## ruff, mypy and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: install
+docs: install  ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going docs docs/_build/html
 
-notebooks: install
+notebooks: install  ## run the notebooks of the documentation and keep their outputs
 	$(BIN)/python docs/notebooks/build.py
 
-bench: install
-	$(BIN)/python benchmarks/projection.py
-	$(BIN)/python benchmarks/ged.py
+bench: install $(RUN)/model/manifest.json  ## every benchmark; RUN=FOLDER is a finished run of smi2mol, else a small one is trained
+	set -e; for file in $(filter-out $(OF_A_RUN),$(MEASURED)); do $(BIN)/python $$file; done
+	set -e; for file in $(OF_A_RUN); do $(BIN)/python $$file $(RUN); done
 
-clean:
+runs/bench/model/manifest.json: | $(STAMP)
+	$(BIN)/ele train smi2mol $(addprefix --set ,$(SMALL)) -o runs/bench
+
+release: install  ## VERSION=0.2.0: set the version, build the changelog, commit, tag
+	$(BIN)/python .ci/release.py $(VERSION)
+
+clean:  ## remove .venv and what was built
 	rm -rf $(VENV) docs/_build build *.egg-info

@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old one or the new one, never half of either; and locks."""
+"""Writing files so that a crash leaves the old one or the new one, never half of either."""
 
 from __future__ import annotations
 

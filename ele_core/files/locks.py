@@ -1,4 +1,4 @@
-"""Locks between processes: one file that the system lets go when its holder ends."""
+"""Locks between processes: a file that one process holds, and that the system releases when this process ends."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ from pathlib import Path
 from ele_core.errors import Locked
 from ele_core.files.atomic import make_folder
 
+AT_ONCE = 0.1
+"""Seconds before a process is refused: long enough to try again if the holder removes the file in this moment."""
+
 
 @contextmanager
-def locked(file: Path, what: str) -> Iterator[None]:
-    """Hold a lock on `file`, which the system lets go when the process ends, however it ends.
+def locked(file: Path, what: str, *, wait: bool = False) -> Iterator[None]:
+    """Hold a lock on `file`, which the system releases when the process ends, however it ends.
 
-    A second process that asks for it is refused, with `what` is being done.
+    The file contains the process id of its holder and is removed at the end of the block. A second process that asks
+    for the lock waits for it if `wait`; otherwise it is refused and told which process is doing `what`.
     """
-    import fcntl  # not on every system, and not needed to predict
+    from filelock import FileLock, Timeout  # not needed to predict
 
     make_folder(file.parent)
-    while True:
-        with file.open("a+") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                stream.seek(0)
-                holder = stream.read().strip() or "unknown"
-                problem = f"another process ({holder}) is {what} here."
-                raise Locked(problem, where=str(file.parent), fix="Wait for it, or stop it first.") from None
-            if not still(file, stream.fileno()):
-                continue  # the one who held it has removed the file since we opened it
-            stream.truncate(0)
-            stream.write(str(os.getpid()))
-            stream.flush()
-            try:
-                yield
-            finally:
-                file.unlink(missing_ok=True)
-            return
-
-
-def still(file: Path, handle: int) -> bool:
-    """Whether an open file is the one that has its name now."""
+    # The file is ours to write and to remove: no version since 3.30 truncates it, and each takes no lock on a removed
+    # file. A soft lock would survive a kill.
+    lock = FileLock(file, timeout=-1 if wait else AT_ONCE, fallback_to_soft=False)
     try:
-        return os.path.samestat(file.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
+        lock.acquire()
+    except Timeout:
+        problem = f"another process ({holder(file)}) is {what} here."
+        raise Locked(problem, where=str(file.parent), fix="Wait for it, or stop it first.") from None
+    try:
+        file.write_text(str(os.getpid()))
+        yield
+    finally:
+        file.unlink(missing_ok=True)  # before the release: afterwards it may be another process's
+        lock.release()
+
+
+def holder(file: Path) -> str:
+    """The process id in a lock file; `unknown` if it cannot be read."""
+    try:
+        return file.read_text().strip() or "unknown"
+    except OSError:
+        return "unknown"

@@ -24,7 +24,7 @@ TIMEOUT = datetime.timedelta(minutes=30)
 """How long processes wait for one that has not died but does not answer."""
 PATIENCE = datetime.timedelta(days=2)
 """How long they wait for the main one to have read the data."""
-FAILED = "ele/failed"
+FAILED = "failed"
 """Where in the group's store a process that fails leaves its reason."""
 
 
@@ -101,12 +101,13 @@ class Processes:
 
 
 class Group(Processes):
-    """Several processes, each with a rank, joined by torch.distributed."""
+    """Several processes, each with a rank, joined by torch.distributed; `store` holds the keys they share."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Any) -> None:
         import torch.distributed as dist
 
         self.dist = dist
+        self.store = store
         self.rank = dist.get_rank()
         self.count = dist.get_world_size()
         self.turns = 0
@@ -170,12 +171,12 @@ class Group(Processes):
     @contextmanager
     def main_first(self) -> Iterator[None]:
         self.turns += 1
-        store, turn = self.dist.distributed_c10d._get_default_store(), f"ele/turn/{self.turns}"
+        turn = f"turn/{self.turns}"
         if not self.main:  # at the store: reading data may honestly take longer than any answer in training
-            store.wait([turn], PATIENCE)
+            self.store.wait([turn], PATIENCE)
         yield
         if self.main:
-            store.set(turn, "done")
+            self.store.set(turn, "done")
 
     def _sizes(self, own: int) -> list[int]:
         sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.count)]
@@ -210,16 +211,15 @@ def process_group() -> Iterator[Processes]:
         yield Processes()
         return
     group = the_group()
-    dist = group.dist
     try:
         yield group
     except ProcessError:
         raise
     except RuntimeError as error:
-        raise explained(dist, group, error) from error
+        raise explained(group, error) from error
     except Exception as error:
         kind = "" if isinstance(error, EleError) else f"{type(error).__name__}: "
-        report_failure(dist, f"process {group.rank}: {kind}{error}")
+        report_failure(group, f"{kind}{error}")
         raise
 
 
@@ -227,30 +227,34 @@ def process_group() -> Iterator[Processes]:
 def the_group() -> Group:
     """The group of this process, joined once: it counts the turns that its members take."""
     import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
 
+    shared, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
+    shared.set_timeout(TIMEOUT)
+    store = dist.PrefixStore("ele", shared)  # type: ignore[attr-defined]
     if not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
         atexit.register(dist.destroy_process_group)
-    return Group()
+    return Group(store)
 
 
-def report_failure(dist: Any, reason: str) -> None:
-    """Leave a reason in the group's store, for those whom this process's end will surprise."""
+def report_failure(group: Group, reason: str) -> None:
+    """Publish why this process fails, so that the others can report the cause; the first reason stays."""
     try:
-        dist.distributed_c10d._get_default_store().compare_set(FAILED, "", reason)  # the first one is the cause
+        group.store.compare_set(FAILED, "", f"process {group.rank}: {reason}")
     except RuntimeError:  # the store is gone with the process that held it
         return
 
 
-def explained(dist: Any, group: Group, error: RuntimeError) -> Exception:
+def explained(group: Group, error: RuntimeError) -> Exception:
     """Why the group has come apart, where another process said so; else the error itself."""
     if not any(word in str(error).lower() for word in ("gloo", "connection", "nccl", "peer", "socket")):
-        report_failure(dist, f"process {group.rank}: {error}")
+        report_failure(group, str(error))
         return error
     try:
-        store = dist.distributed_c10d._get_default_store()
-        store.wait([FAILED], datetime.timedelta(seconds=2))
-        reason = store.get(FAILED).decode()
+        group.store.wait([FAILED], datetime.timedelta(seconds=2))
+        reason = group.store.get(FAILED).decode()
     except RuntimeError:
         reason = "another process ended without a word: it was killed, or ran out of memory."
     return ProcessError(reason, where=f"process {group.rank} of {group.count}")

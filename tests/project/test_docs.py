@@ -172,6 +172,15 @@ for job in plan.jobs[:3]:
     prepared = prepare(job.config, context)
     assert len(fit(assemble(prepared, context), prepared, context).candidates) == 600
 """,
+    "own-convex-set": """
+assert {result.status for result in results} == {"passed", "skipped"}
+assert not {"gains", "idle", "shares"} & set(vars(AtMost))
+labels = convex.sample_labels(50, torch.Generator().manual_seed(0))
+gradient = torch.randn(50, 4)
+idle = convex.idle(labels)
+assert idle.any()
+assert torch.equal((gradient * (1 - 2 * labels))[~idle], convex.gains(labels, gradient)[~idle])
+""",
 }
 """What the pages on components say in words."""
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ele_core.config.diff import changes, flatten
-from ele_core.errors import ConfigError, DataError, Locked
+from ele_core.errors import ConfigError, DataError
 from ele_core.experiments.ranges import Range
 from ele_core.files.atomic import make_folder
 from ele_core.files.locks import locked
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 Direction = Literal["minimize", "maximize"]
 NAME = "ele"
-PATIENCE = 0.05
-"""Seconds between two looks whether it is our turn."""
 
 
 def require_optuna() -> None:
@@ -139,14 +136,6 @@ def distribution(own: Range) -> BaseDistribution:
     return FloatDistribution(own.low, own.high, log=own.log, step=own.step)
 
 
-@contextmanager
-def taking_turns(file: Path) -> Iterator[None]:
-    """Alone with the storage: other processes wait."""
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(locked(file.with_name(f"{file.name}.turn"), "choosing a trial"))
-                break
-            except Locked:
-                time.sleep(PATIENCE)
-        yield
+def taking_turns(file: Path) -> AbstractContextManager[None]:
+    """Wait until no other process uses the storage, and keep the others waiting."""
+    return locked(file.with_name(f"{file.name}.turn"), "choosing a trial", wait=True)

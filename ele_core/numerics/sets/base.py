@@ -62,16 +62,26 @@ class ConvexSet(ABC):
         """Move `which[i]` applied to vertex i: (M, *label_shape), (M,) → (M, *label_shape)."""
 
     @abstractmethod
-    def _gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
-        """⟨gradient, new vertex − old vertex⟩ for each move: (B, K)."""
+    def violations(self, x: Tensor) -> dict[str, Tensor]:
+        """What holds for every point of the set → by how much x breaks it, elementwise; at most 0 where it does not."""
 
-    @abstractmethod
-    def _idle(self, labels: Tensor) -> Tensor:
+    # -- defaults that follow from the above; a set with a faster way overrides them ------------------------------
+
+    def gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
+        """⟨gradient, new vertex − old vertex⟩ for each move: (B, K). By default all B·K vertices are built."""
+        count, size = len(labels), math.prod(self.point_shape)
+        new = self.vertices(self._moved(labels)).to(gradient).reshape(count, self.switches, size)
+        old = self.vertices(labels).to(gradient).reshape(count, 1, size)
+        return ((new - old) * gradient.reshape(count, 1, size)).sum(dim=2)
+
+    def idle(self, labels: Tensor) -> Tensor:
         """Whether a move changes nothing: boolean, broadcastable to (B, K)."""
+        count, size = len(labels), math.prod(self.label_shape)
+        return (self._moved(labels).reshape(count, self.switches, size) == labels.reshape(count, 1, size)).all(dim=2)
 
-    @abstractmethod
-    def _violations(self, x: Tensor) -> dict[str, Tensor]:
-        """What a point of the set keeps → by how much x breaks it, elementwise."""
+    def shares(self, count: int, generator: Generator) -> Tensor:
+        """Uniform on [0, 1), one for each block that moves by itself; by default the whole point is one block."""
+        return uniform((count, *[1] * len(self.point_shape)), generator)
 
     def switch_gains(self, labels: Tensor, gradient: Tensor | None = None) -> Tensor:
         """First-order change of a loss for each move, ⟨gradient, new vertex − old vertex⟩: (B, K).
@@ -81,8 +91,8 @@ class ConvexSet(ABC):
         if gradient is None:
             gains = torch.zeros(len(labels), self.switches, device=labels.device)
         else:
-            gains = self._gains(labels, gradient)
-        return gains.masked_fill(self._idle(labels), math.inf)
+            gains = self.gains(labels, gradient)
+        return gains.masked_fill(self.idle(labels), math.inf)
 
     @overload
     def contains(self, x: Tensor, *, explain: Literal[False] = False) -> bool: ...
@@ -96,7 +106,7 @@ class ConvexSet(ABC):
     def soften(self, points: Tensor, amount: float, generator: Generator) -> Tensor:
         """Points whose blocks each moved a random share of the way, up to `amount`, towards a random vertex."""
         others = self.vertices(self.sample_labels(len(points), generator)).to(points)
-        return torch.lerp(points, others, (amount * self._shares(len(points), generator)).to(points))
+        return torch.lerp(points, others, (amount * self.shares(len(points), generator)).to(points))
 
     def tolerance(self, dtype: torch.dtype) -> float:
         """How far a point may be from a constraint and still count as inside."""
@@ -108,9 +118,10 @@ class ConvexSet(ABC):
         fits = (t for t in (torch.int8, torch.int16, torch.int32) if self.label_count - 1 <= torch.iinfo(t).max)
         return next(fits, torch.int64)
 
-    def _shares(self, count: int, generator: Generator) -> Tensor:
-        """Uniform on [0, 1), one for each block that moves by itself; by default the whole point is one block."""
-        return uniform((count, *[1] * len(self.point_shape)), generator)
+    def _moved(self, labels: Tensor) -> Tensor:
+        """Every move applied to every vertex: (B·K, *label_shape)."""
+        every = torch.arange(self.switches, device=labels.device).repeat(len(labels))
+        return self.switch(labels.repeat_interleave(self.switches, dim=0), every)
 
     def _why_not(self, x: Tensor) -> str:
         """Why x is no batch of points of this set; empty when it is."""
@@ -121,7 +132,7 @@ class ConvexSet(ABC):
         if not bool(x.isfinite().all()):
             return "some entries are not finite"
         limit = self.tolerance(x.dtype)
-        for rule, excess in self._violations(x).items():
+        for rule, excess in self.violations(x).items():
             worst = float(excess.max()) if excess.numel() else 0.0
             if worst > limit:
                 return f"{rule}: broken by {worst:.3g}, more than {limit:.3g}"

@@ -64,14 +64,14 @@ class Birkhoff(ConvexSet):
         swapped = torch.stack(upper_pairs(self.size, labels.device), dim=1)[which]
         return labels.scatter(1, swapped, labels.gather(1, swapped.flip(1)))
 
-    def _gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
+    def gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
         i, j = upper_pairs(self.size, labels.device)
         taken = gradient.gather(2, labels.long()[:, None, :].expand_as(gradient))  # row i with the label of row j
         current = taken.diagonal(dim1=1, dim2=2)
         return taken[:, i, j] + taken[:, j, i] - current[:, i] - current[:, j]
 
-    def _idle(self, labels: Tensor) -> Tensor:
+    def idle(self, labels: Tensor) -> Tensor:
         return torch.zeros(len(labels), self.switches, dtype=torch.bool, device=labels.device)
 
-    def _violations(self, x: Tensor) -> dict[str, Tensor]:
+    def violations(self, x: Tensor) -> dict[str, Tensor]:
         return {"entries are at least 0": -x, "rows sum to 1": off_one(x), "columns sum to 1": off_one(x.mT)}

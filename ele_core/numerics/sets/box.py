@@ -65,14 +65,14 @@ class Box(ConvexSet):
     def switch(self, labels: Tensor, which: Tensor) -> Tensor:
         return labels.scatter(1, which[:, None], 1 - labels.gather(1, which[:, None]))
 
-    def _gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
+    def gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
         return gradient * torch.where(labels > 0, self.low - self.high, self.high - self.low).to(gradient)
 
-    def _idle(self, labels: Tensor) -> Tensor:
+    def idle(self, labels: Tensor) -> Tensor:
         return torch.zeros_like(labels, dtype=torch.bool)
 
-    def _shares(self, count: int, generator: Generator) -> Tensor:
+    def shares(self, count: int, generator: Generator) -> Tensor:
         return uniform((count, self.size), generator)
 
-    def _violations(self, x: Tensor) -> dict[str, Tensor]:
+    def violations(self, x: Tensor) -> dict[str, Tensor]:
         return {f"entries are at least {self.low}": self.low - x, f"entries are at most {self.high}": x - self.high}

@@ -59,17 +59,17 @@ class Simplex(ConvexSet):
         flat = labels.reshape(len(labels), math.prod(self.rows))
         return flat.scatter(1, (which // self.size)[:, None], new_label(which, self.size, flat)).reshape(labels.shape)
 
-    def _gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
+    def gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
         current = gradient.gather(-1, labels.long()[..., None])
         return (gradient - current).reshape(len(labels), self.switches)
 
-    def _idle(self, labels: Tensor) -> Tensor:
+    def idle(self, labels: Tensor) -> Tensor:
         return one_hot(labels, self.size).reshape(len(labels), self.switches)
 
-    def _shares(self, count: int, generator: Generator) -> Tensor:
+    def shares(self, count: int, generator: Generator) -> Tensor:
         return uniform((count, *self.rows, 1), generator)
 
-    def _violations(self, x: Tensor) -> dict[str, Tensor]:
+    def violations(self, x: Tensor) -> dict[str, Tensor]:
         return {"entries are at least 0": -x, "rows sum to 1": off_one(x)}
 
 
@@ -127,21 +127,21 @@ class SymmetricSimplex(ConvexSet):
         places = torch.stack([i * self.nodes + j, j * self.nodes + i], dim=1)[pair]
         return labels.flatten(1).scatter(1, places, new_label(which, self.size, labels).expand(-1, 2)).view_as(labels)
 
-    def _gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
+    def gains(self, labels: Tensor, gradient: Tensor) -> Tensor:
         i, j = upper_pairs(self.nodes, labels.device)
         pairs = gradient[:, i, j] + gradient[:, j, i]
         current = pairs.gather(-1, labels[:, i, j].long()[..., None])
         return (pairs - current).reshape(len(labels), self.switches)
 
-    def _idle(self, labels: Tensor) -> Tensor:
+    def idle(self, labels: Tensor) -> Tensor:
         i, j = upper_pairs(self.nodes, labels.device)
         return one_hot(labels[:, i, j], self.size).reshape(len(labels), self.switches)
 
-    def _shares(self, count: int, generator: Generator) -> Tensor:
+    def shares(self, count: int, generator: Generator) -> Tensor:
         shares = uniform((count, self.nodes, self.nodes, 1), generator)
         return torch.minimum(shares, shares.transpose(1, 2))
 
-    def _violations(self, x: Tensor) -> dict[str, Tensor]:
+    def violations(self, x: Tensor) -> dict[str, Tensor]:
         diagonal = x.diagonal(dim1=1, dim2=2).transpose(1, 2)
         vertex = self.vertices(torch.zeros(1, 1, device=x.device)).to(x.dtype)
         return {

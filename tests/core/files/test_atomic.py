@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ele_core.errors import ModelError
 from ele_core.files.atomic import new_folder, remove_unfinished, replace_folder, write_text
-from ele_core.files.locks import locked
 
 
 def names(folder: Path) -> list[str]:
@@ -70,46 +67,6 @@ def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_pa
         (fresh / "new").write_text("x")
     assert names(folder) == ["old"]
     assert names(tmp_path) == ["model"]
-
-
-# -- locks --------------------------------------------------------------------------------------------------------
-
-HOLD = (
-    "import sys, pathlib; from ele_core.files.locks import locked\n"
-    "with locked(pathlib.Path(sys.argv[1]), 'training'): print('held', flush=True); sys.stdin.read()"
-)
-"""Takes a lock, says so, and holds it until its input ends."""
-
-
-def test_a_second_process_is_refused_a_lock_that_is_held_and_told_by_whom(tmp_path, run_python):
-    file = tmp_path / "run" / "lock"
-    with locked(file, "training"):
-        refused = run_python("-c", HOLD, str(file), check=False)
-        holder = file.read_text()
-    assert refused.returncode != 0
-    assert "held" not in refused.stdout
-    assert not file.exists()
-    assert f"{file.parent}: another process ({holder}) is training here." in refused.stderr
-    assert run_python("-c", HOLD, str(file)).stdout == "held\n"
-
-
-def test_a_lock_is_free_again_after_its_holder_was_killed(tmp_path):
-    file = tmp_path / "lock"
-    command = [sys.executable, "-c", HOLD, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(ModelError, match=rf"another process \({holder.pid}\) is training here.*stop it first"):
-            locked(file, "training").__enter__()
-        holder.kill()
-    with locked(file, "training"):
-        assert file.read_text() != str(holder.pid)
-
-
-def test_a_lock_is_free_again_after_its_holder_failed(tmp_path):
-    with pytest.raises(ZeroDivisionError), locked(tmp_path / "lock", "training"):
-        raise ZeroDivisionError
-    with locked(tmp_path / "lock", "training"), pytest.raises(ModelError), locked(tmp_path / "lock", "training"):
-        pass
 
 
 def test_a_new_folder_never_takes_the_place_of_another(tmp_path):

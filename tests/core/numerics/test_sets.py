@@ -234,6 +234,22 @@ def test_moves_without_effect_leave_the_vertex(convex: ConvexSet) -> None:
     assert torch.equal(convex.switch(labels[row], move), labels[row])
 
 
+@every_set
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_default_gains_and_idle_moves_are_those_of_the_set(
+    convex: ConvexSet, count: int, dtype: torch.dtype
+) -> None:
+    labels = convex.sample_labels(count, seeded(0))
+    gradient = torch.randn(count, *convex.point_shape, generator=seeded(1), dtype=dtype)
+    gains = ConvexSet.gains(convex, labels, gradient)
+    assert gains.dtype == dtype
+    torch.testing.assert_close(gains, convex.gains(labels, gradient))
+    idle = ConvexSet.idle(convex, labels)
+    assert idle.dtype == torch.bool
+    assert torch.equal(idle, convex.idle(labels).expand(count, convex.switches))
+
+
 @dataclass(frozen=True, eq=False)
 class Labelled(Tensors):
     """A graph-like batch; `tag` is in no set."""

@@ -11,6 +11,7 @@ import pytest
 from ele_core.errors import InvalidOutput
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.rdkit_adapter import Limits, Unreadable, canonical_smiles, read
+from ele_graphs.molecules.svg import compact
 
 LIMITS = Limits(("C", "N", "O", "F"), ("single", "double", "triple"), max_atoms=9, min_atoms=2)
 
@@ -145,6 +146,18 @@ def places(svg: str) -> list[complex]:
 
 def test_pictures_hold_nothing_that_does_not_show() -> None:
     svg = Molecule.from_smiles("CCO").to_svg(Molecule.from_smiles("CCN"))
-    assert svg.startswith("<svg xmlns='http://www.w3.org/2000/svg'")
+    assert svg.startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     assert not re.search(r"<!--|class=|xmlns:|\n|stroke-linejoin:miter", svg)
     assert "#FFBC59" in svg
+
+
+def test_a_shorter_picture_keeps_what_shows() -> None:
+    drawing = (
+        "<?xml version='1.0' encoding='iso-8859-1'?>\n<svg version='1.1' xmlns='http://www.w3.org/2000/svg'\n"
+        " xmlns:rdkit='http://www.rdkit.org/xml' xml:space='preserve' width='9px'>\n<!-- END OF HEADER -->\n"
+        "<path class='atom-0' d='M 1 2\nL 3 4\n' style='fill:none;stroke-opacity:0.5;stroke-linecap:butt;' />\n"
+        "<text class='a' fill='#000000'> A &lt; B </text></svg>\n"
+    )
+    path = '<path d="M 1 2 L 3 4" style="fill:none;stroke-opacity:0.5" />'
+    body = f'{path}<text fill="#000000">A &lt; B</text>'
+    assert compact(drawing) == f'<svg xmlns="http://www.w3.org/2000/svg" width="9px">{body}</svg>'
