@@ -163,6 +163,8 @@ assert nearest.metrics["exact"] == 0 < short.metrics["exact"] < long.metrics["ex
 assert nearest.decoding.energies.mean() > short.decoding.energies.mean() > long.decoding.energies.mean()
 """,
     "own-rival": """
+from ele_core.experiments.reproduce import make_plan
+plan = make_plan("number-rivals", TABLE)
 assert [job.name for job in plan.jobs][::2] == ["ours, seed 0", "pair kernel, nearest, seed 0", "pair kernel, seed 1"]
 from ele_core.runtime.context import Context
 from ele_core.data.prepare import prepare
