@@ -1,106 +1,39 @@
-"""ELE: structured prediction with a learned, differentiable loss, for any output space."""
+"""ELE: structured prediction with a learned, differentiable loss, for any output space.
 
-from __future__ import annotations
+The public names are listed in `__init__.pyi`. Each is imported when it is first used: `import ele_core` does not import
+torch. What is not listed there may change in any version. The folders, in the order in which data flows:
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+    data         pairs of inputs and outputs: read, checked, split, packed, drawn in batches
+    interfaces   the base classes that a plugin author implements
+    plugins      finds components by name among the installed plugins
+    config       the configuration of a run: its schema, and the components that it chooses
+    components   the components that ship with the core, a folder for each kind
+    model        a model: trained, evaluated, used to predict, kept as files
+    runs         a training in a folder: started, resumed, evaluated, recorded
+    predictor    `StructuredPredictor`: all of it behind `fit` and `predict`
+    experiments  many runs: sweeps, searches for options, the tables and figures of a paper
+    report       a run as one HTML page
+    testing      the laws of components, to check plugins with
+    scaffold     the package that `ele new-plugin` writes
+    cli          the `ele` command
+
+Beneath them:
+
+    runtime      what work is carried out in: seed, device, processes, checkpoints, signals
+    numerics     pure functions on tensors: batches, keys, projections, convex sets
+    files        atomic writes, locks, archives, tables
+    display      tables and pictures for notebooks
+    errors       every error that ELE raises on purpose
+    moved        the modules of 0.1.0 under their old names
+"""
+
+import sys
+
+import lazy_loader
+
+from ele_core.moved import OldModules
 
 __version__ = "0.2.0.dev0"
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-if TYPE_CHECKING:
-    from ele_core.errors import EleError
-    from ele_core.interfaces import (
-        Backbone,
-        Choice,
-        Component,
-        ComponentConfig,
-        Decoder,
-        Decoding,
-        Drawing,
-        Encoder,
-        InputSpace,
-        Metric,
-        NetworkLearner,
-        OutputSpace,
-        Regressor,
-        Surrogate,
-        Takes,
-        Task,
-    )
-    from ele_core.model.results import Prediction, Predictions
-    from ele_core.numerics.sets import Birkhoff, Box, ConvexSet, Simplex, SymmetricSimplex
-    from ele_core.numerics.tensors import Tensors
-    from ele_core.plugins import Record, hookimpl, register
-    from ele_core.predictor import StructuredPredictor
-
-_HOME = {
-    "ele_core.errors": ["EleError"],
-    "ele_core.interfaces": [
-        "Backbone",
-        "Choice",
-        "Component",
-        "ComponentConfig",
-        "Decoder",
-        "Decoding",
-        "Drawing",
-        "Encoder",
-        "InputSpace",
-        "Metric",
-        "NetworkLearner",
-        "OutputSpace",
-        "Regressor",
-        "Surrogate",
-        "Takes",
-        "Task",
-    ],
-    "ele_core.plugins": ["Record", "hookimpl", "register"],
-    "ele_core.model.results": ["Prediction", "Predictions"],
-    "ele_core.predictor": ["StructuredPredictor"],
-    "ele_core.numerics.sets": ["Birkhoff", "Box", "ConvexSet", "Simplex", "SymmetricSimplex"],
-    "ele_core.numerics.tensors": ["Tensors"],
-}
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-
-__all__ = [
-    "Backbone",
-    "Birkhoff",
-    "Box",
-    "Choice",
-    "Component",
-    "ComponentConfig",
-    "ConvexSet",
-    "Decoder",
-    "Decoding",
-    "Drawing",
-    "EleError",
-    "Encoder",
-    "InputSpace",
-    "Metric",
-    "NetworkLearner",
-    "OutputSpace",
-    "Prediction",
-    "Predictions",
-    "Record",
-    "Regressor",
-    "Simplex",
-    "StructuredPredictor",
-    "Surrogate",
-    "SymmetricSimplex",
-    "Takes",
-    "Task",
-    "Tensors",
-    "__version__",
-    "hookimpl",
-    "register",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Names are imported when first used: `import ele_core` does not import torch."""
-    if name in _MODULE_OF:
-        return getattr(import_module(_MODULE_OF[name]), name)
-    raise AttributeError(f"module 'ele_core' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return __all__
+sys.meta_path.append(OldModules())

@@ -9,8 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ele_core.errors import ConfigError
-from ele_core.interfaces import MOST_LAYERS, ComponentConfig, Encoder, OutputSpace
+from ele_core import MOST_LAYERS, ComponentConfig, ConfigError, Encoder, OutputSpace
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.space import GraphSpace
 

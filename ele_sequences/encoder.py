@@ -7,8 +7,7 @@ from typing import Any
 from pydantic import Field
 from torch import Tensor, nn
 
-from ele_core.errors import ConfigError
-from ele_core.interfaces import MOST_LAYERS, ComponentConfig, Encoder, OutputSpace
+from ele_core import MOST_LAYERS, ComponentConfig, ConfigError, Encoder, OutputSpace
 from ele_sequences.space import SequenceSpace, Tokens
 
 

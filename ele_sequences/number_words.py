@@ -9,11 +9,7 @@ from typing import Any, ClassVar
 import torch
 from pydantic import Field
 
-from ele_core.data.dataset import DataSet, split
-from ele_core.data.packing import pack_all
-from ele_core.experiments.ranges import Range
-from ele_core.interfaces import ComponentConfig, OutputSpace, Task
-from ele_core.runtime.context import Context
+from ele_core import ComponentConfig, Context, DataSet, OutputSpace, Range, Task, pack_all, split
 
 LARGEST = 999_999
 SMALL = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ele_core.plugins import Record, hookimpl
+from ele_core import Record, hookimpl
 
 
 @hookimpl

@@ -11,9 +11,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
-from ele_core.interfaces import ComponentConfig, Drawing, Metric, OutputSpace
-from ele_core.numerics.sets import ConvexSet, Simplex
-from ele_core.numerics.tensors import Tensors
+from ele_core import ComponentConfig, ConvexSet, Drawing, Metric, OutputSpace, Simplex, Tensors
 from ele_sequences.distance import aligned, edit_distances
 
 GAP = "·"

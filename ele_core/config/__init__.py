@@ -1,6 +1,7 @@
 """The configuration of a run: its schema, how choices are resolved, and how it is described, compared and corrected.
 
-Use it as a module: `from ele_core import config as configuration`, then `configuration.load("smi2mol")`.
+Inside ELE, use it as a module: `from ele_core import config as configuration`, then `configuration.load("smi2mol")`.
+The public name of `load` is `ele_core.load_config`.
 """
 
 from ele_core.config.describe import Option, describe_options
@@ -27,9 +28,12 @@ __all__ = [
     "describe_options",
     "dump",
     "load",
+    "load_config",
     "override",
     "parse_overrides",
     "resolve",
     "task_sections",
     "with_output",
 ]
+
+load_config = load

@@ -2,7 +2,7 @@
 
 A plugin is a module with hooks, declared in its package's entry points. It imports nothing heavy:
 
-    from ele_core.plugins import Record, hookimpl
+    from ele_core import Record, hookimpl
 
     @hookimpl
     def ele_decoders():

@@ -65,7 +65,7 @@ def ele_output_spaces() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl
@@ -81,7 +81,7 @@ def ele_encoders() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl
@@ -97,7 +97,7 @@ def ele_surrogates() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl
@@ -113,7 +113,7 @@ def ele_input_spaces() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl
@@ -129,7 +129,7 @@ def ele_backbones() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl
@@ -145,7 +145,7 @@ def ele_regressors() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl
@@ -161,7 +161,7 @@ def ele_decoders() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl
@@ -177,7 +177,7 @@ def ele_tasks() -> Iterable[Record]:
 
     .. code-block:: python
 
-        from ele_core.plugins import Record, hookimpl
+        from ele_core import Record, hookimpl
 
 
         @hookimpl

@@ -105,7 +105,7 @@ def _refuse_misspelt(manager: pluggy.PluginManager, plugin: object) -> None:
     if unmarked:
         raise PluginError(f"'{unmarked[0]}' is not marked as a hook;", fix="write @hookimpl above it")
     if not marked:
-        raise PluginError("it has no hooks;", fix="mark its functions with @hookimpl from ele_core.plugins")
+        raise PluginError("it has no hooks;", fix="mark its functions with @hookimpl from ele_core")
 
 
 def _records(manager: pluggy.PluginManager, hook: str) -> Iterator[Record]:

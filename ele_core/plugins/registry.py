@@ -192,12 +192,12 @@ def _unfit(kind: Kind, target: object) -> str | None:
 
     base: type[Component] = getattr(interfaces, HOOKS[kind].base)
     if not isinstance(target, type) or not issubclass(target, base):
-        return f"should be a subclass of ele_core.interfaces.{base.__name__}"
+        return f"should be a subclass of ele_core.{base.__name__}"
     if inspect.isabstract(target):
         return f"does not define {', '.join(sorted(getattr(target, '__abstractmethods__', ())))}"
     config = target.Config
     if not isinstance(config, type) or not issubclass(config, interfaces.ComponentConfig):
-        return "has a Config that does not derive from ele_core.interfaces.ComponentConfig"
+        return "has a Config that does not derive from ele_core.ComponentConfig"
     if "name" in config.model_fields:
         return "has an option called 'name', which is the word that chooses the component itself"
     return None

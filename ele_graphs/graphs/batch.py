@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ele_core.numerics.tensors import Index, Tensors
+from ele_core import Tensors
 
 EdgeList = Iterable[tuple[int, int, int]]
 """Triples of node, node, edge label."""
@@ -60,7 +60,9 @@ class CompactGraphs(Tensors):
         """m, from m(m+1)/2 codes a graph."""
         return int(((8 * self.codes.shape[1] + 1) ** 0.5 - 1) / 2)
 
-    def __getitem__(self, index: Index) -> Graphs:  # type: ignore[override]  # rows are read as what they stand for
+    def __getitem__(  # type: ignore[override]  # rows are read as what they stand for
+        self, index: slice | Tensor | Sequence[int]
+    ) -> Graphs:
         """The rows at `index`, expanded."""
         rows = super().__getitem__(index).codes
         upper = torch.triu_indices(self.max_nodes, self.max_nodes, device=rows.device)

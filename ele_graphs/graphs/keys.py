@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ele_core.numerics.keys import mix
+from ele_core import mix
 from ele_graphs.graphs.batch import CompactGraphs, Graphs
 
 ROWS = 2048  # graphs at a time: their matrices stay in the processor's cache

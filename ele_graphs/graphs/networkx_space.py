@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, cast
 import networkx as nx
 from pydantic import Field, field_validator
 
-from ele_core.errors import InvalidOutput
-from ele_core.interfaces import Drawing
+from ele_core import Drawing, InvalidOutput
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.drawing import draw_graph
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace, Label

@@ -11,9 +11,7 @@ import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
-from ele_core.interfaces import ComponentConfig, Metric, OutputSpace
-from ele_core.numerics.sets import ConvexSet, Simplex, SymmetricSimplex
-from ele_core.numerics.tensors import Tensors
+from ele_core import ComponentConfig, ConvexSet, Metric, OutputSpace, Simplex, SymmetricSimplex, Tensors
 from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
 from ele_graphs.graphs.keys import graph_keys

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import torch
 
-from ele_core.data.rejected import Rejected
-from ele_core.files.atomic import replace_folder
-from ele_core.runtime.context import Context
+from ele_core import Context, Rejected, replace_folder
 from ele_graphs.graphs.batch import CompactGraphs
 
 if TYPE_CHECKING:

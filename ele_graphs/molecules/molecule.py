@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from ele_core.errors import InvalidOutput
+from ele_core import InvalidOutput
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -6,9 +6,7 @@ import torch
 from pydantic import Field
 from torch import Generator
 
-from ele_core.components.inputs.text import UNKNOWN, TextInput, Texts
-from ele_core.data.packing import accept
-from ele_core.numerics.tensors import Tensors
+from ele_core import InvalidInput, Tensors, TextInput, Texts
 from ele_graphs.molecules.rdkit_adapter import rewritten
 
 
@@ -35,12 +33,17 @@ class SmilesInput(TextInput):
         chosen = (torch.rand(len(batch), generator=generator) < self.config.rewrite).nonzero().flatten()
         seeds = torch.randint(1 << 30, (len(chosen),), generator=generator).tolist()
         texts = [rewritten(text, seed) or text for text, seed in zip(self.unpack(batch[chosen]), seeds, strict=True)]
-        parts, accepted, _ = accept(texts, self.pack)
-        if not parts:
-            return batch
-        views = Texts.cat(part for part in parts if isinstance(part, Texts))
-        known = (views.tokens != UNKNOWN).all(dim=1)
-        rows = chosen[accepted][known]
+        views, accepted = self._pack_valid(texts)
+        rows, views = chosen[accepted][views.known], views[views.known]
         tokens, lengths = batch.tokens.clone(), batch.lengths.clone()
-        tokens[rows], lengths[rows] = views.tokens[known], views.lengths[known]
+        tokens[rows], lengths[rows] = views.tokens, views.lengths
         return Texts(tokens, lengths)
+
+    def _pack_valid(self, texts: list[str]) -> tuple[Texts, list[int]]:
+        """The texts that can be packed, and their positions."""
+        positions = list(range(len(texts)))
+        while True:
+            try:
+                return self.pack([texts[position] for position in positions]), positions
+            except InvalidInput as error:
+                del positions[error.index]

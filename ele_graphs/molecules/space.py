@@ -10,8 +10,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from ele_core.errors import InvalidOutput
-from ele_core.interfaces import Drawing, Metric
+from ele_core import Drawing, InvalidOutput, Metric
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.networkx_space import read_json, write_json
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace

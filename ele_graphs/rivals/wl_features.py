@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ele_core.numerics.keys import mix
-from ele_core.numerics.sparse import SparseRows
+from ele_core import SparseRows, mix
 from ele_graphs.graphs.batch import Graphs, keep_nodes, without_loose_edges
 from ele_graphs.graphs.keys import edge_weights, refined
 

@@ -6,10 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ele_core.components.surrogates.kernel import SketchedKernelSurrogate
-from ele_core.errors import ConfigError
-from ele_core.interfaces import ComponentConfig, OutputSpace
-from ele_core.numerics.sparse import SparseRows
+from ele_core import ComponentConfig, ConfigError, OutputSpace, SketchedKernelSurrogate, SparseRows
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.rivals.wl_features import core_wl_features, wl_features
 

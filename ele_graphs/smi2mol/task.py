@@ -10,13 +10,20 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core.data.dataset import DataSet, fingerprint, split
-from ele_core.errors import ConfigError
-from ele_core.experiments.ranges import Range
-from ele_core.experiments.study import Study
-from ele_core.interfaces import ComponentConfig, OutputSpace, Reference, Task
-from ele_core.numerics.keys import member
-from ele_core.runtime.context import Context
+from ele_core import (
+    ComponentConfig,
+    ConfigError,
+    Context,
+    DataSet,
+    OutputSpace,
+    Range,
+    Reference,
+    Study,
+    Task,
+    fingerprint,
+    member,
+    split,
+)
 from ele_graphs.graphs.batch import CompactGraphs, Graphs
 from ele_graphs.graphs.keys import graph_keys
 from ele_graphs.molecules import cache as molecule_files

@@ -41,7 +41,7 @@ def documented(built):
 
 
 def test_every_public_name_is_documented(documented):
-    missing = [name for name in ele_core.__all__ if f"ele_core.{name}" not in documented]
+    missing = [name for name in [*ele_core.__all__, "__version__"] if f"ele_core.{name}" not in documented]
     assert not missing, f"docs/reference/api.md says nothing of {missing}"
 
 
@@ -82,12 +82,6 @@ def test_every_command_is_shown_at_work_on_some_page():
     shown = {words[0] for page in [*PAGES, ROOT / "README.md"] for _, words in ele_commands(page) if words}
     missing = set(cli.commands) - shown
     assert not missing, f"no console block of any page has `ele {sorted(missing)[0]}`"
-
-
-def test_the_api_page_names_everything_public():
-    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
-    missing = [name for name in ele_core.__all__ if not re.search(rf":: (ele_core\.)?{name}$", page, re.MULTILINE)]
-    assert not missing, f"docs/reference/api.md says nothing of {missing}"
 
 
 def test_every_option_of_every_component_says_what_it_is_for():
@@ -163,6 +157,8 @@ assert nearest.metrics["exact"] == 0 < short.metrics["exact"] < long.metrics["ex
 assert nearest.decoding.energies.mean() > short.decoding.energies.mean() > long.decoding.energies.mean()
 """,
     "own-rival": """
+from ele_core.experiments.reproduce import make_plan
+plan = make_plan("number-rivals", TABLE)
 assert [job.name for job in plan.jobs][::2] == ["ours, seed 0", "pair kernel, nearest, seed 0", "pair kernel, seed 1"]
 from ele_core.runtime.context import Context
 from ele_core.data.prepare import prepare

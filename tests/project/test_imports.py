@@ -59,7 +59,7 @@ def test_every_public_name_can_be_imported_and_is_documented():
     for name in ele_core.__all__:
         value = getattr(ele_core, name)
         assert isinstance(value, str) or value.__doc__, name
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="No ele_core attribute nothing"):
         ele_core.nothing  # noqa: B018
 
 

@@ -12,9 +12,19 @@ import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
-from ele_core import Birkhoff, ComponentConfig, Metric, OutputSpace, Record, Task, Tensors, hookimpl
-from ele_core.data.dataset import DataSet, split
-from ele_core.runtime.context import Context
+from ele_core import (
+    Birkhoff,
+    ComponentConfig,
+    Context,
+    DataSet,
+    Metric,
+    OutputSpace,
+    Record,
+    Task,
+    Tensors,
+    hookimpl,
+    split,
+)
 
 Ranking = tuple[str, ...]
 

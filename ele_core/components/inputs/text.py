@@ -50,6 +50,11 @@ class Texts(Tensors):
         """(B, L) True at tokens, False at padding."""
         return torch.arange(self.tokens.shape[1], device=self.device) < self.lengths[:, None]
 
+    @property
+    def known(self) -> Tensor:
+        """(B,) True for texts whose tokens are all in the vocabulary."""
+        return (self.tokens != UNKNOWN).all(dim=1)
+
 
 class TextInput(InputSpace[str]):
     """Texts as sequences of tokens.

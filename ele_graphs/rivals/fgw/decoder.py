@@ -8,8 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Surrogate
-from ele_core.runtime.context import Context
+from ele_core import ComponentConfig, Context, Decoder, Decoding, Problem, Surrogate
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.rivals.fgw.barycenter import barycenters
 from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs, harden

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor, nn
 
-from ele_core.interfaces import Backbone
-from ele_core.numerics.tensors import Tensors
+from ele_core import Backbone, Tensors
 from ele_graphs.rivals.fgw.barycenter import barycenters
 from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
 from ele_graphs.rivals.fgw.surrogate import FusedSurrogate

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ele_core.errors import ModelError
+from ele_core import ModelError
 from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
 
 

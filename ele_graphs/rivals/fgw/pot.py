@@ -7,7 +7,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from ele_core.errors import ConfigError
+from ele_core import ConfigError
 from ele_graphs.rivals.fgw.distance import Pairs, Transport
 from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
 

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor
 
-from ele_core.components.inputs.features import input_features
-from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
-from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
-from ele_core.numerics.sparse import SparseRows
-from ele_core.numerics.tensors import Tensors
-from ele_core.runtime.context import Context
+from ele_core import (
+    ComponentConfig,
+    Context,
+    InputSpace,
+    KernelOptions,
+    ModelError,
+    Regressor,
+    Sketch,
+    SketchedKernel,
+    SparseRows,
+    Surrogate,
+    Tensors,
+    input_features,
+)
 from ele_graphs.rivals.fgw.surrogate import require_fused
 
+CHUNK = 2048
+"""Inputs mapped at once."""
 CELLS = 1 << 25
 """Weights held at once: 128 MiB."""
 
@@ -33,7 +42,7 @@ class FusedRidgeRegressor(Regressor):
     class Config(KernelOptions):
         """The input kernel, its sketch, the penalties to choose from, and how many training graphs make a query."""
 
-        kernel: KernelName = "gaussian"
+        kernel: Literal["cosine", "gaussian"] = "gaussian"
         """`gaussian`: exp(−‖φ(x) − φ(x′)‖² / 2 width²). `cosine`: ⟨φ(x), φ(x′)⟩ / ‖φ(x)‖‖φ(x′)‖."""
         sketch: Sketch = Sketch(size=1000)
         """How the training inputs are sketched. A model keeps as many numbers for each training graph."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ele_core.numerics.tensors import Tensors
+from ele_core import Tensors
 from ele_graphs.graphs.batch import Graphs, compact, without_loose_edges
 
 EDGE = 1

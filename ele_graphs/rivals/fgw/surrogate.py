@@ -9,9 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core.errors import ConfigError
-from ele_core.interfaces import ComponentConfig, OutputSpace, Surrogate
-from ele_core.runtime.context import Context
+from ele_core import ComponentConfig, ConfigError, Context, OutputSpace, Surrogate
 from ele_graphs.graphs.space import GraphSpace
 from ele_graphs.rivals.fgw.distance import Pairs, Solver, Transport, fused_distances
 from ele_graphs.rivals.fgw.measure import Layout

@@ -9,12 +9,21 @@ from pydantic import Field
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from ele_core.components.training.optimise import Training, optimise
-from ele_core.data.batches import ShuffledBatches
-from ele_core.interfaces import Choice, ComponentConfig, InputSpace, NetworkLearner, Regressor, Surrogate, Takes
-from ele_core.numerics.tensors import Tensors
-from ele_core.plugins import create_part
-from ele_core.runtime.context import Context
+from ele_core import (
+    Choice,
+    ComponentConfig,
+    Context,
+    InputSpace,
+    NetworkLearner,
+    Regressor,
+    ShuffledBatches,
+    Surrogate,
+    Takes,
+    Tensors,
+    Training,
+    create_part,
+    optimise,
+)
 from ele_graphs.rivals.fgw.dictionary import BarycenterNetwork, Dictionary
 from ele_graphs.rivals.fgw.distance import objective
 from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs

@@ -172,8 +172,8 @@ def test_name_of_no_kind_at_all() -> None:
     [
         ("no_such_module:Class", "cannot import no_such_module:Class: ModuleNotFoundError"),
         ("fakes:NoSuchClass", "cannot import fakes:NoSuchClass: AttributeError"),
-        ("fakes:FakeEncoder", "fakes:FakeEncoder should be a subclass of ele_core.interfaces.Decoder"),
-        ("fakes:GOOD", "fakes:GOOD should be a subclass of ele_core.interfaces.Decoder"),
+        ("fakes:FakeEncoder", "fakes:FakeEncoder should be a subclass of ele_core.Decoder"),
+        ("fakes:GOOD", "fakes:GOOD should be a subclass of ele_core.Decoder"),
         ("ele_core.interfaces:Decoder", "does not define decode"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Rows of coloured slots, as an output space of ELE."""
