@@ -1,4 +1,4 @@
-"""Examples in the help of a command, which Click marks by a backspace character, as code blocks of the command-line page."""
+"""Examples in the help of a command (a `\\b` line, then commands) as code blocks of the command-line page."""
 
 from __future__ import annotations
 
