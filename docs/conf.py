@@ -15,7 +15,7 @@ author = "The ELE authors"
 copyright = "The ELE authors"  # noqa: A001  # Sphinx's name
 release = version = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_click", "components", "laws"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_click", "components", "examples", "laws", "mathml"]
 exclude_patterns = ["_build", "_ext", "examples", "results/reproduction"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # notebooks carry their outputs; a test runs them
@@ -40,6 +40,7 @@ html_theme = "furo"
 html_title = f"ELE {release}"
 html_static_path: list[str] = []
 html_copy_source = False
+html_math_renderer = "mathml"  # readable without a network, which MathJax is not
 
 
 def escape_stars(*event: object) -> None:

@@ -1,15 +1,15 @@
 # %% [markdown]
 # # Molecules in a notebook
 #
-# [From SMILES to molecules](smiles-to-molecule.md) trains on all of QM9, on the command line, for an hour. Here the
-# same is done in Python, on the small molecules of QM9, in about two minutes on one core: we train, look at what is
-# predicted, compare the decoders, and watch one of them at work. The model is small and so are its data: the numbers
-# below show how things are done, not how good ELE is. For that see [the results](../results/index.md).
+# [From SMILES to molecules](smiles-to-molecule.md) trains on all of QM9, on the command line, for an hour. This notebook
+# does the same in Python, on the small molecules of QM9, in about two minutes on one core: it trains, shows
+# predictions, compares the decoders, and follows one of them step by step. The model and its data are small: the
+# numbers below do not show how good ELE is. For that see [the results](../results/index.md).
 #
-# ## The data
+# ## Load the data
 #
-# QM9 begins with its smallest molecules. We take those of its first 4,000 that have two atoms or more. A `Molecule`
-# is a graph of atoms and bonds; its canonical SMILES is the input, the graph itself is the output.
+# QM9 begins with its smallest molecules. We use those of its first 4,000 that have two atoms or more. A `Molecule`
+# is a graph of atoms and bonds. The input is its canonical SMILES, the output is the graph itself.
 
 # %%
 import random
@@ -26,9 +26,9 @@ print(len(molecules), "molecules of at most", max(len(molecule.atoms) for molecu
 molecules[0]
 
 # %% [markdown]
-# ## Training
+# ## Train
 #
-# `for_task` takes the settings of a task, for data of one's own. We replace two sections by smaller ones. The last
+# `for_task` uses the settings of a task with your own data. We replace two sections by smaller ones. The last
 # 300 molecules are kept for the test.
 
 # %%
@@ -52,10 +52,10 @@ predictor.fit(smiles[:-300], molecules[:-300], validation=300)
 print(f"{len(predictor.model_.candidates):,} training molecules, which are the candidates as well")
 
 # %% [markdown]
-# ## Predictions
+# ## Predict
 #
-# `predict` gives objects. `decode` also gives their energies, and shows itself with pictures. Search builds molecules
-# that are not in the training set; none of the test molecules is.
+# `predict` returns objects. `decode` also returns their energies, and is shown with pictures. None of the test
+# molecules is in the training set: search builds them.
 
 # %%
 test_smiles, test_molecules = smiles[-300:], molecules[-300:]
@@ -65,7 +65,7 @@ test_smiles, test_molecules = smiles[-300:], molecules[-300:]
 predictor.decode(test_smiles[:4], top_k=2)
 
 # %% [markdown]
-# A prediction beside its truth: what differs is highlighted.
+# A wrong prediction, with its differences from the truth highlighted:
 
 # %%
 space = predictor.model_.space
@@ -76,10 +76,10 @@ print(f"{len(wrong)} of {len(guesses)} are wrong; the first of them was predicte
 space.render(guesses[first], against=test_molecules[first])
 
 # %% [markdown]
-# ## Three decoders
+# ## Compare decoders
 #
-# The same model decoded in three ways. `candidates` takes the best of the training molecules, which is never right
-# here. `pgd` descends along the gradient on soft molecules. `search` tries small edits.
+# The same model with three decoders. `candidates` chooses the best of the training molecules, which is never right
+# here. `pgd` follows the gradient on relaxed molecules. `search` tries small edits.
 
 # %%
 predictor.evaluate(test_smiles, test_molecules, decoder="candidates")
@@ -91,16 +91,17 @@ predictor.evaluate(test_smiles, test_molecules, decoder="pgd")
 predictor.evaluate(test_smiles, test_molecules, decoder="search")
 
 # %% [markdown]
-# With the embedding of the truth in place of the prediction of the network, what is still lost is lost by decoding:
+# With `oracle=True` the decoder starts from the embedding of the truth instead of the query. The remaining errors come
+# from the embedding or the decoder, not from the regressor:
 
 # %%
 predictor.evaluate(test_smiles, test_molecules, decoder="search", oracle=True)
 
 # %% [markdown]
-# ## A search, step by step
+# ## Follow a search step by step
 #
-# With `trace`, the search records how it came to its answer: it starts from a training molecule, and each step is one
-# edit. What an edit changed is highlighted, and the energy falls.
+# With `trace`, search records its path: it starts from a training molecule, and each step is one edit. The changes of
+# each edit are highlighted, and the energy falls.
 
 # %%
 found = predictor.decode(test_smiles[:60], decoder={"name": "search", "trace": True})
@@ -112,8 +113,8 @@ print(longest)
 longest
 
 # %% [markdown]
-# ## What next
+# ## Next steps
 #
-# - More molecules and a longer training: `ele train smi2mol`, as in [the tutorial](smiles-to-molecule.md).
-# - Structures of your own: [your first output space](first-output-space.md).
-# - Which decoder to take: [choose a decoder](../how-to/choose-a-decoder.md).
+# - Train on more molecules: `ele train smi2mol`, as in [the tutorial](smiles-to-molecule.md).
+# - Predict other structures: [your first output space](first-output-space.md).
+# - Choose between decoders: [choose a decoder](../how-to/choose-a-decoder.md).

@@ -68,6 +68,20 @@ def test_every_command_and_option_is_documented(built, documented):
             assert f"{anchor}.{option.opts[-1]}" in documented, f"`{' '.join(path)} {option.opts[-1]}`"
 
 
+def test_formulas_are_shown_without_a_network(built):
+    for name in ("method", "rivals", "rivals-fgw"):
+        page = (built / "explanation" / f"{name}.html").read_text(encoding="utf-8")
+        assert "<math " in page
+        assert "mathjax" not in page.lower()
+        assert not re.search(r"\\(frac|sum|lVert|psi)", page)
+
+
+def test_examples_in_the_help_of_a_command_are_code_blocks(built):
+    page = (built / "reference" / "cli.html").read_text(encoding="utf-8")
+    assert "<pre><span></span>ele evaluate run --decoder pgd\nele evaluate run --decoder pgd --oracle\n" in page
+    assert 'class="line-block"' not in page
+
+
 def test_every_option_of_every_command_has_help():
     bare = [
         f"{' '.join(path)} {parameter.opts[-1]}"
