@@ -20,6 +20,8 @@ from .data.dataset import fingerprint as fingerprint
 from .data.dataset import split as split
 from .data.packing import pack_all as pack_all
 from .data.rejected import Rejected as Rejected
+from .display.sheet import Cell as Cell
+from .display.sheet import sheet_svg as sheet_svg
 from .errors import ConfigError as ConfigError
 from .errors import DataError as DataError
 from .errors import EleError as EleError

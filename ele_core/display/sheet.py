@@ -28,7 +28,7 @@ class Cell:
     caption: Sequence[str] = ()
 
 
-def as_svg(rows: Sequence[Sequence[Cell]]) -> str:
+def sheet_svg(rows: Sequence[Sequence[Cell]]) -> str:
     """The pictures as they are; a drawing without one as its text."""
     width, top = CELL[0], caption_height(rows)
     height = CELL[1] + top
@@ -39,7 +39,7 @@ def as_svg(rows: Sequence[Sequence[Cell]]) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {box}><rect {box} fill="white"/>{"".join(parts)}</svg>'
 
 
-def as_png(rows: Sequence[Sequence[Cell]]) -> bytes:
+def sheet_png(rows: Sequence[Sequence[Cell]]) -> bytes:
     """The same through matplotlib; a drawing that has no PNG as its text."""
     from matplotlib.figure import Figure
     from matplotlib.image import imread

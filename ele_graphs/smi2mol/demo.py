@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
-from html import escape
 from itertools import count
-from math import ceil
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from ele_core import ConsoleMonitor, Run, Wanted, load_config, write_report
+from ele_core import Cell, ConsoleMonitor, Run, Wanted, load_config, sheet_svg, write_report
 from ele_graphs.molecules.space import MoleculeSpace
 
 SETTINGS = (
@@ -34,8 +32,6 @@ DECODERS = ("candidates", "pgd", "search")
 """In the order of their strength; the last one's predictions are shown."""
 SHOWN = 10
 COLUMNS = 4
-CELL = (220, 212)
-"""Width and height of a picture and its caption."""
 
 
 @click.command()
@@ -68,31 +64,19 @@ def as_table(rows: Sequence[dict[str, str]]) -> Table:
 
 
 def draw(rows: Sequence[dict[str, str]], folder: Path) -> None:
-    """Each prediction beside its truth, what differs highlighted: SVG files, and one sheet that shows them all."""
+    """Each prediction beside its truth, with the differences highlighted: SVG files, and one sheet of them all."""
     space = MoleculeSpace()
     folder.mkdir()
-    captioned: list[tuple[str, str]] = []
+    cells = []
     for number, row in enumerate(rows, start=1):
         predicted, true = space.parse(row["prediction"]), space.parse(row["truth"])
         drawings = {"prediction": space.render(predicted, true), "truth": space.render(true)}
-        pictures = {name: drawing.svg or "" for name, drawing in drawings.items()}
-        for name, svg in pictures.items():
-            (folder / f"{number:02}-{name}.svg").write_text(svg, encoding="utf-8")
+        for name, drawing in drawings.items():
+            (folder / f"{number:02}-{name}.svg").write_text(drawing.svg or "", encoding="utf-8")
         captions = (row["input"], f"truth, at distance {row['ged_with_edges']}")
-        captioned += zip(captions, pictures.values(), strict=True)
-    (folder / "all.svg").write_text(sheet(captioned), encoding="utf-8")
-
-
-def sheet(captioned: Sequence[tuple[str, str]]) -> str:
-    """SVG pictures in rows, each under its caption, as one SVG."""
-    parts = []
-    for place, (caption, svg) in enumerate(captioned):
-        x, y = place % COLUMNS * CELL[0], place // COLUMNS * CELL[1]
-        style = 'text-anchor="middle" font-family="sans-serif" font-size="12"'
-        parts.append(f'<text x="{x + CELL[0] // 2}" y="{y + 16}" {style}>{escape(caption)}</text>')
-        parts.append(f'<svg x="{x}" y="{y + 32}"{svg[svg.index("<svg") + len("<svg") :]}')
-    box = f'width="{COLUMNS * CELL[0]}" height="{ceil(len(captioned) / COLUMNS) * CELL[1]}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {box}><rect {box} fill="white"/>{"".join(parts)}</svg>'
+        cells += [Cell(drawing, [caption]) for drawing, caption in zip(drawings.values(), captions, strict=True)]
+    rows_of_cells = [cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]
+    (folder / "all.svg").write_text(sheet_svg(rows_of_cells), encoding="utf-8")
 
 
 if __name__ == "__main__":

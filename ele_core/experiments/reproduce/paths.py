@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ele_core.display.sheet import Cell, as_png, as_svg
+from ele_core.display.sheet import Cell, sheet_png, sheet_svg
 from ele_core.errors import ConfigError
 from ele_core.experiments.study import Paths
 from ele_core.files.atomic import write_bytes, write_text
@@ -33,8 +33,8 @@ def draw_paths(
     chosen = evenly(len(trace.steps), study.pictures)
     followed = [follow(model, trace, number, chosen, truths) for number in range(len(inputs))]
     cells = [cells for _, cells in followed]
-    write_text(target.with_suffix(".svg"), as_svg(cells))
-    write_bytes(target.with_suffix(".png"), as_png(cells))
+    write_text(target.with_suffix(".svg"), sheet_svg(cells))
+    write_bytes(target.with_suffix(".png"), sheet_png(cells))
     return [{"input": model.inputs.format(x), **entry} for x, (entry, _) in zip(inputs, followed, strict=True)]
 
 

@@ -134,7 +134,7 @@ def test_search_records_a_path_that_ends_at_its_answer(predictor, pairs):
 
 def test_an_evaluation_is_a_table_of_its_metrics(space):
     decoding = predictions(space).decoding
-    result = Evaluation({"exact": 0.5, "<b>": 1.0}, {}, decoding, None, Choice(name="search"))
+    result = Evaluation({"exact": 0.5, "<b>": 1.0}, {}, decoding, None, Choice(name="search"), torch.zeros(0))
     shown = Parsed(result._repr_html_())
     assert shown.tags.count("tr") == 3
     assert "b" not in shown.tags

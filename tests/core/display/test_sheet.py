@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ele_core.display.sheet import CELL, Cell, as_png, as_svg
+from ele_core.display.sheet import CELL, Cell, sheet_png, sheet_svg
 from ele_core.interfaces import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -13,7 +13,7 @@ PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><circl
 
 def test_each_picture_stands_in_its_place_and_each_text_in_its_cell():
     rows = [[Cell(Drawing("a", PICTURE), ["one"]), Cell(Drawing("b", PICTURE))], [Cell(Drawing("only text"))]]
-    root = ElementTree.fromstring(as_svg(rows))
+    root = ElementTree.fromstring(sheet_svg(rows))
     inner = root.findall(f"{SVG}svg")
     assert [(int(svg.get("x")), svg.find(f"{SVG}circle") is not None) for svg in inner] == [(0, True), (CELL[0], True)]
     assert [text.text for text in root.iter(f"{SVG}text")] == ["one", "only text"]
@@ -21,11 +21,11 @@ def test_each_picture_stands_in_its_place_and_each_text_in_its_cell():
 
 
 def test_a_caption_stays_text():
-    assert "<script>" not in as_svg([[Cell(Drawing("<script>"), ["<script>"])]])
+    assert "<script>" not in sheet_svg([[Cell(Drawing("<script>"), ["<script>"])]])
 
 
 def test_the_png_has_a_place_for_each_cell():
-    one = as_png([[Cell(Drawing("a"), ["step $0"])]])
-    both = as_png([[Cell(Drawing("a")), Cell(Drawing("b", png=lambda: one), ["step 1"])]])
+    one = sheet_png([[Cell(Drawing("a"), ["step $0"])]])
+    both = sheet_png([[Cell(Drawing("a")), Cell(Drawing("b", png=lambda: one), ["step 1"])]])
     widths = [int.from_bytes(png[16:20], "big") for png in (one, both)]
     assert widths == [2 * CELL[0], 4 * CELL[0]]
