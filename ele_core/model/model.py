@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ele_core.components.decoders.candidates import sizes_of_own
-from ele_core.components.decoders.joining import as_tensors, from_tensors, joined
+from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
 from ele_core.config import RunConfig
 from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError, ModelError
@@ -74,9 +74,13 @@ class Model:
         *,
         top_k: int = 1,
         candidates: Candidates | None = None,
+        trace: bool = False,
         context: Context,
     ) -> Decoding:
-        """The structures of least energy for each query, by the configured decoder unless another is named."""
+        """The structures of least energy for each query, by the configured decoder unless another is named.
+
+        With `trace`, a decoder that can (`Decoder.traces`) also records the structures it passed through.
+        """
         if top_k < 1:
             raise ConfigError(f"{top_k} structures for each input.", where="top_k", fix="Ask for at least 1.")
         engine = self.decoder(decoder or self.config.decoder)
@@ -86,16 +90,17 @@ class Model:
         if chosen.owner is not None:
             sizes_of_own(chosen.owner, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)
+        asked = {"trace": True} if trace and engine.traces else {}
 
         def block(first: int, end: int, context: Context) -> dict[str, Tensor]:
             problem = Problem(self.space, self.surrogate, owned(chosen, first, end))
-            return as_tensors(engine.decode(queries[first:end], problem, top_k=top_k, context=context))
+            return as_tensors(engine.decode(queries[first:end], problem, top_k=top_k, context=context, **asked))
 
         name = (decoder or self.config.decoder).name
         parts = in_blocks(block, len(queries), BLOCK, context, name)
         if not parts:
             return Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
-        return joined([from_tensors(part, self.space.Batch) for part in parts])
+        return concatenated([from_tensors(part, self.space.Batch) for part in parts])
 
     def decoder(self, choice: Choice) -> Decoder:
         """The decoder of a choice; one that cannot work with this model's surrogate is refused."""
