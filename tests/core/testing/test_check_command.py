@@ -55,7 +55,7 @@ def test_an_input_space_without_examples_is_passed_over_unless_it_is_named(monke
     added = Registry(registry().plugins())
     added.register(Mine(), "mine")
     install(monkeypatch, added)
-    assert Choosing("backbone", "own").subject().on == "input space vector"
+    assert Choosing("backbone", "own").subject().partner == "input space vector"
     with pytest.raises(ConfigError, match="the input space 'bare' has no examples to check on"):
         Choosing("backbone", "own", inputs="bare").subject()
 
