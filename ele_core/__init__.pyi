@@ -1,7 +1,6 @@
 """The public names of ELE, and where each is defined. `__init__.py` imports a name when it is first used."""
 
 from .components.decoders.candidates import CandidatesDecoder as CandidatesDecoder
-from .components.inputs.features import input_features as input_features
 from .components.inputs.text import TextInput as TextInput
 from .components.inputs.text import Texts as Texts
 from .components.inputs.vector import VectorInput as VectorInput
@@ -57,10 +56,12 @@ from .interfaces import OutputSpace as OutputSpace
 from .interfaces import Problem as Problem
 from .interfaces import Reference as Reference
 from .interfaces import Regressor as Regressor
+from .interfaces import Stage as Stage
 from .interfaces import Surrogate as Surrogate
 from .interfaces import Takes as Takes
 from .interfaces import Task as Task
 from .interfaces import Trace as Trace
+from .interfaces import Variant as Variant
 from .model.evaluate import Evaluation as Evaluation
 from .model.results import DecodingPath as DecodingPath
 from .model.results import PathStep as PathStep

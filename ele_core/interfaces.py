@@ -25,6 +25,7 @@ from ele_core.display.notebook import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput
 from ele_core.numerics.keys import fresh_moves, hash_rows
 from ele_core.numerics.sets import ConvexSet, all_switches
+from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -276,8 +277,19 @@ class Encoder(Component, nn.Module, ABC):
         """A point of B structures → (B, dim), not normalised."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A stage of `fit` that reports evaluations, and the metric, lower is better, by which its weights are kept."""
+
+    name: str
+    decides: str
+
+
 class Learner(Component, ABC):
     """A component that learns: what it has learned can be saved, restored and moved."""
+
+    stages: ClassVar[Sequence[Stage]] = ()
+    """The stages of `fit` that report evaluations, in order: reports and tuning read the metric that decides."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
@@ -376,8 +388,17 @@ class InputSpace(Component, ABC, Generic[X]):
         """Inputs → a batch. Raises `InvalidInput` with the index and the reason."""
 
     def examples(self) -> list[X]:
-        """A few valid, different inputs; by default what `parse` reads in a few short lines of numbers."""
-        return [self.parse(text) for text in ("1 2 3", "3 2 -1", "0.5 0.25 8", "4 4 4")]
+        """A few valid, different inputs, on which the conformance kit checks this space; by default none."""
+        return []
+
+    def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
+        """φ(x): what a kernel on inputs compares, one row per input; by default the numbers of all tensors, flattened.
+
+        `grams` is the longest run of tokens that counts, for inputs that are sequences of tokens.
+        """
+        tensors = [tensor for _, tensor in batch.named_tensors()]
+        flat = [tensor.flatten(start_dim=1) if tensor.dim() > 1 else tensor[:, None] for tensor in tensors]
+        return SparseRows.dense(torch.cat([part.float() for part in flat], dim=1))
 
     def sizes(self, batch: Tensors) -> Tensor | None:
         """(B,) the length of each input, to batch like with like; None where all are equal."""
@@ -458,7 +479,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """What a decoder passed through: for each recorded step, one packed structure and one energy an input."""
+    """What a decoder passed through: for each recorded step, one packed structure and one energy per input."""
 
     steps: Sequence[int]
     structures: Sequence[Any]
@@ -499,8 +520,23 @@ class Decoding:
         return table(("query", *(f"energy, rank {rank}" for rank in range(1, self.top_k + 1))), rows)
 
 
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """A way of decoding that `ele sweep` compares with others: some options of a decoder, under a name of its own."""
+
+    name: str
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    label: str = ""
+    """What a figure calls it; empty: its name."""
+
+
 class Decoder(Component, ABC):
     """Finds the structures of least energy for queries. Built as `Decoder(config)`. Never changes a weight."""
+
+    variants: ClassVar[Sequence[Variant]] = ()
+    """The ways of decoding that `ele sweep` compares; empty: the decoder itself, under its registered name."""
+    traces: ClassVar[bool] = False
+    """Whether `decode` records a `Trace` with `trace=True`. Only a decoder that says so is given this argument."""
 
     @property
     def needs_gradient(self) -> bool:
@@ -511,8 +547,10 @@ class Decoder(Component, ABC):
         """Raise `ConfigError` when this decoder cannot work with `surrogate`; asked before a training begins."""
 
     @abstractmethod
-    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
-        """The `top_k` distinct structures of least energy found for each query (B, q)."""
+    def decode(
+        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+    ) -> Decoding:
+        """The `top_k` distinct structures of least energy found for each query (B, q); with `trace`, the way there."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -138,14 +138,17 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         decoder: Section | None = None,
         top_k: int = 1,
         candidates: Sequence[Any] | None = None,
+        trace: bool = False,
     ) -> Predictions:
-        """As `predict`, with energies and the decoder's trace. `candidates`: objects, or a list of them per input."""
+        """As `predict`, with energies. `candidates`: objects, or a list of them per input.
+
+        With `trace=True`, a decoder that can records its way to each answer: see `Predictions.trace`.
+        """
         model, context = self._fitted(), self._context()
         check_list(X, "predict")
         chosen = None if candidates is None else model.candidates_from(candidates, context)
-        decoding = model.decode(
-            model.queries(X), as_choice(decoder or self.decoder), top_k=top_k, candidates=chosen, context=context
-        )
+        choice = as_choice(decoder or self.decoder)
+        decoding = model.decode(model.queries(X), choice, top_k=top_k, candidates=chosen, trace=trace, context=context)
         return Predictions(model.space, X, decoding)
 
     def evaluate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,21 @@ import click
 
 if TYPE_CHECKING:
     from ele_core.experiments.reproduce import Reproduction
+    from ele_core.experiments.study import Study
 
 
-@click.command()
-@click.argument("study", metavar="STUDY")
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="STUDY")
 @click.option("--seeds", metavar="N,N,…", help="One run of each row for each seed. [default: those of the scale]")
 @click.option("--scale", metavar="NAME", help="How large: small or full. [default: the first of the study, small]")
 @click.option("--row", "rows", multiple=True, metavar="NAME", help="Only this row of the study. May be repeated.")
-@click.option("--gdb11", metavar="PATH", help="GDB-11, for the rows that pre-train on it: a file or folder of SMILES.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="A file or folder that rows of the study need, by the name that the study gives it. May be repeated.",
+)
 @click.option(
     "-o",
     "--output-folder",
@@ -30,11 +38,11 @@ if TYPE_CHECKING:
 @click.option("--again", is_flag=True, help="Remove the rows' records and runs first: train and measure them anew.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done and how long it would take.")
 def reproduce(
-    study: str,
+    words: tuple[str, ...],
     seeds: str | None,
     scale: str | None,
     rows: tuple[str, ...],
-    gdb11: str | None,
+    files: tuple[str, ...],
     folder: str,
     runs: str | None,
     again: bool,
@@ -46,20 +54,21 @@ def reproduce(
     the same command again after an interruption, or with more seeds. The settings are options and files, not code or
     data: where these have changed, --again. A row that needs what is not there is skipped and says so.
     FOLDER/STUDY-SCALE gets a record of each row and seed as JSON, and made of these the table as Markdown and LaTeX, or
-    the figure as SVG and PNG.
+    the figure as SVG and PNG. Instead of --file NAME=PATH, --NAME PATH may be written.
 
     \b
     ele reproduce table1 --dry-run
-    ele reproduce table1 --gdb11 gdb11/
+    ele reproduce table1 --file gdb11=gdb11/
     ele reproduce table1 --scale full --seeds 0,1,2,3,4 --row ELE
-    ele reproduce figure3 --gdb11 gdb11/
+    ele reproduce figure3 --file gdb11=gdb11/
     """
     from ele_core.experiments.reproduce import Reproduction, find_study, make_plan
     from ele_core.runtime.monitor import ConsoleMonitor
 
-    task, found = find_study(study)
-    files = {"gdb11": gdb11} if gdb11 else {}
-    plan = make_plan(task, found, scale, parse_seeds(seeds), rows, files)
+    name, options = split_words(words)
+    task, study = find_study(name)
+    check_options(options, study)
+    plan = make_plan(task, study, scale, parse_seeds(seeds), rows, {**named_files(files), **options})
     target = usable(Path(folder), "-o")
     own_runs = usable(Path(runs), "--runs") if runs else target / "runs"
     work = Reproduction(plan, target, own_runs, ConsoleMonitor(), again)
@@ -70,6 +79,42 @@ def reproduce(
         if file.suffix == ".md":
             click.echo(file.read_text("utf-8"))
         click.echo(f"Wrote {file}")
+
+
+def split_words(words: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The study, and the values of the options that are not the command's own, by name: `--NAME PATH`."""
+    names, options, rest = [], {}, iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if not option.startswith("-"):
+            names.append(word)
+            continue
+        value = value if equals else next(rest, "")
+        if not value:
+            raise click.UsageError(f"Option '{option}' requires an argument.")
+        options[option.removeprefix("--")] = value
+    if not names:
+        raise click.UsageError(f"Missing argument 'STUDY'{f' before --{next(iter(options))}' if options else ''}.")
+    if len(names) > 1:
+        raise click.UsageError(f"Got unexpected extra argument ({' '.join(names[1:])})")
+    return names[0], options
+
+
+def check_options(options: Iterable[str], study: Study) -> None:
+    """Refuse an option that is no file of the study."""
+    for name in options:
+        if name not in study.files:
+            files = ", ".join(f"--file {each}=PATH" for each in study.files)
+            raise click.UsageError(f"No such option: --{name}. Files of {study.name}: {files or 'none'}.")
+
+
+def named_files(files: Iterable[str]) -> dict[str, str]:
+    """Name → path, from texts such as NAME=PATH."""
+    pairs = [text.partition("=") for text in files]
+    for name, _, path in pairs:
+        if not name or not path:
+            raise click.BadParameter(f"'{name}' is not of the form NAME=PATH.", param_hint="--file")
+    return {name: path for name, _, path in pairs}
 
 
 def usable(folder: Path, option: str) -> Path:

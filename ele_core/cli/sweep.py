@@ -25,7 +25,7 @@ from ele_core.cli import options
     "lines",
     multiple=True,
     metavar="LINE",
-    help="Only this line: candidates, pgd-random, pgd-best or search. May be repeated. [default: all]",
+    help="Only this line, by its name in the table. May be repeated. [default: all that the run allows]",
 )
 @options.split
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
@@ -36,8 +36,8 @@ def sweep(
     """Measure the decoders of RUN on smaller and smaller shares of the candidates, and draw the result.
 
     A decoder that only chooses loses what is not in the set; one that builds structures loses less. The smaller share
-    is always part of the larger one. The lines: candidates chooses; pgd-random and pgd-best descend from random
-    candidates and from the best; search edits the best.
+    is always part of the larger one. A line is a decoder, or one of the variants that it declares, such as pgd-random
+    and pgd-best of pgd. Every installed decoder that works with the run's surrogate has one.
 
     Every measurement is written to FOLDER/sweep.json when it is made. Run the same command again after an interruption:
     what is there already is not measured again. The figure is FOLDER/sweep.svg and FOLDER/sweep.png.

@@ -31,7 +31,11 @@ WORKER = "ELE_TUNE_WORKER"
     help="The best configuration.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Judge on the first N validation pairs only.")
-@click.option("--prune", is_flag=True, help="End a trial early whose regression is worse than the median so far.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="End a trial early that its regressor's evaluations show to be worse than the median so far.",
+)
 @click.option("--keep", metavar="FOLDER", help="Keep the run of every trial there; by default runs are removed.")
 @click.option(
     "--processes",

@@ -56,7 +56,7 @@ class Study:
     scales: Mapping[str, Scale]
     """By name; the first is the default."""
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Files a user can give, by name → the option that takes their path."""
+    """Files a user can give, with `--file NAME=PATH` or `--NAME PATH`: name → the option that takes the path."""
 
 
 @dataclasses.dataclass(frozen=True)

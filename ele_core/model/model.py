@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ele_core.components.decoders.candidates import sizes_of_own
-from ele_core.components.decoders.joining import as_tensors, from_tensors, joined
+from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
 from ele_core.config import RunConfig
 from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError, ModelError
@@ -77,9 +77,13 @@ class Model:
         *,
         top_k: int = 1,
         candidates: Candidates | None = None,
+        trace: bool = False,
         context: Context,
     ) -> Decoding:
-        """The structures of least energy for each query, by the configured decoder unless another is named."""
+        """The structures of least energy for each query, by the configured decoder unless another is named.
+
+        With `trace`, a decoder that can (`Decoder.traces`) also records the structures it passed through.
+        """
         if top_k < 1:
             raise ConfigError(f"{top_k} structures for each input.", where="top_k", fix="Ask for at least 1.")
         engine = self.decoder(decoder or self.config.decoder)
@@ -89,15 +93,16 @@ class Model:
         if chosen.owner is not None:
             sizes_of_own(chosen.owner, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)
+        asked = {"trace": True} if trace and engine.traces else {}
 
         def block(first: int, end: int, context: Context) -> Decoding:
             problem = Problem(self.space, self.surrogate, owned(chosen, first, end))
-            return engine.decode(queries[first:end], problem, top_k=top_k, context=context)
+            return engine.decode(queries[first:end], problem, top_k=top_k, context=context, **asked)
 
         name = (decoder or self.config.decoder).name
         stored = AsTensors(as_tensors, partial(from_tensors, batch=self.space.Batch))
         parts = in_blocks(block, len(queries), BLOCK, context, name, stored)
-        return joined(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
+        return concatenated(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
 
     def decoder(self, choice: Choice) -> Decoder:
         """The decoder of a choice; one that cannot work with this model's surrogate is refused."""

@@ -87,10 +87,10 @@ class Predictions(Sequence[Prediction]):
         return rows
 
     def trace(self, index: int = 0) -> DecodingPath:
-        """How the decoder came to the best object of the input at `index`; asks for a decoder with `trace=True`."""
+        """How the decoder came to the best object of the input at `index`; decode with `trace=True` to record it."""
         trace = self.decoding.trace
         if trace is None:
-            fix = 'Decode with one that records, as in decoder={"name": "search", "trace": True}.'
+            fix = "Call decode(..., trace=True), with a decoder that can record one (Decoder.traces)."
             raise DataError("the decoder recorded no trace.", where="trace", fix=fix)
         if not -len(self) <= index < len(self):
             raise IndexError(f"there is no input {index}: {len(self)} were decoded")

@@ -14,7 +14,7 @@ from ele_core.report.headline import Headline, label
 from ele_core.report.measured import Measured, Wanted, metrics_of
 from ele_core.report.projection import MOST, maps
 from ele_core.report.provenance import provenance
-from ele_core.report.training import curves
+from ele_core.report.training import curves, deciding
 from ele_core.report.trajectories import trajectories
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
@@ -69,7 +69,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         "properties": properties(model, truths),
         "groups": chosen.groups,
         "drawn": chosen.drawn,
-        "curves": [dataclasses.asdict(curve) for curve in curves(run.folder)],
+        "curves": [dataclasses.asdict(curve) for curve in curves(run.folder, deciding(run.config))],
         "maps": [dataclasses.asdict(m) for m in embedding_maps(model, truths, queries, context)],
         "trajectories": [dataclasses.asdict(way) for way in ways],
         "drawings": drawings.stored,

@@ -12,7 +12,7 @@ from ele_core.errors import EleError
 from ele_core.interfaces import OutputSpace
 from ele_core.plugins import registry
 from ele_core.report.headline import SHARES, label
-from ele_core.report.training import Curve, curves, duration
+from ele_core.report.training import Curve, curves, deciding, duration
 from ele_core.runs.evaluations import StoredEvaluation, load_all
 from ele_core.runs.records import training_seconds
 from ele_core.runs.run import Run
@@ -68,7 +68,7 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     """The runs in `folders`, in this order."""
     runs = [Run(folder) for folder in folders]
     data = [run.provenance for run in runs]
-    learned = [curves(run.folder) for run in runs]
+    learned = [curves(run.folder, deciding(run.config)) for run in runs]
     names = short_names([run.folder for run in runs])
     differing = [
         text
@@ -103,21 +103,26 @@ def training(runs: Sequence[Run], data: Sequence[Mapping[str, Any]], learned: Se
         Line("training pairs", [f"{len(d.get('train', ())):,}" for d in data]),
         Line("seed", [str(run.config.seed) for run in runs]),
     ]
-    for stage in dict.fromkeys(curve.stage for own in learned for curve in own):
-        own = [next((curve for curve in curves if curve.stage == stage), None) for curves in learned]
-        decides = next(curve.decides for curve in own if curve is not None)
+    for stage, decides in decided(learned):
+        values = [kept_value(own, stage, decides) for own in learned]
         # no best: a loss compares only where views, negatives and temperature are the same
-        lines.append(valued(f"{stage}: {label(decides)}", [kept_value(curve) for curve in own], None))
+        lines.append(valued(f"{stage}: {label(decides)}", values, None))
     if any("surrogate_from" in d for d in data):
         lines.append(Line("loss taken over from", [str(d.get("surrogate_from", NOTHING)) for d in data]))
     return Block("training", lines)
 
 
-def kept_value(curve: Curve | None) -> float | None:
-    """What decided, at the weights that were kept."""
-    if curve is None or curve.kept is None:
-        return None
-    return curve.series[curve.decides][curve.steps.index(curve.kept)]
+def decided(learned: Sequence[Sequence[Curve]]) -> list[tuple[str, str]]:
+    """Every stage of the runs with the metric that decided in it; a stage without one is left out."""
+    return list(dict.fromkeys((c.stage, c.decides) for own in learned for c in own if c.decides is not None))
+
+
+def kept_value(own: Sequence[Curve], stage: str, decides: str) -> float | None:
+    """What decided in a stage, at the weights that were kept."""
+    for curve in own:
+        if (curve.stage, curve.decides) == (stage, decides) and curve.kept is not None:
+            return curve.series[decides][curve.steps.index(curve.kept)]
+    return None
 
 
 def evaluations(runs: Sequence[Run], *, ranked: bool) -> list[Block]:
@@ -180,17 +185,16 @@ def written(value: Any) -> str:
 
 def joint(names: Sequence[str], learned: Sequence[Sequence[Curve]]) -> list[dict[str, Any]]:
     """The deciding curve of every run for each stage."""
-    stages = dict.fromkeys(curve.stage for own in learned for curve in own)
     return [
         {
             "stage": stage,
             "runs": [
-                {"name": name, "steps": curve.steps, "values": curve.series[curve.decides], "kept": curve.kept}
+                {"name": name, "steps": curve.steps, "values": curve.series[decides], "kept": curve.kept}
                 for name, own in zip(names, learned, strict=True)
                 for curve in own
-                if curve.stage == stage and curve.decides
+                if (curve.stage, curve.decides) == (stage, decides)
             ],
-            "label": label(next(c.decides for own in learned for c in own if c.stage == stage)),
+            "label": label(decides),
         }
-        for stage in stages
+        for stage, decides in decided(learned)
     ]

@@ -5,11 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ele_core.errors import ModelError
+from ele_core.config import RunConfig
+from ele_core.errors import ModelError, PluginError
 from ele_core.files.archive import brief, read_text
+from ele_core.interfaces import Kind, Learner
+from ele_core.plugins import registry
 
 OURS = ("stage", "step", "best")
 """What is no metric on a line of metrics.jsonl."""
@@ -22,22 +27,34 @@ class Curve:
     stage: str
     steps: list[int]
     series: dict[str, list[float | None]]
-    decides: str
-    """The series by which weights were kept."""
+    decides: str | None
+    """The series by which weights were kept; None: not declared, or not written down."""
     kept: int | None
     seconds: float | None
     """From the first evaluation of the run to the last of this stage."""
 
 
-def curves(run: Path) -> list[Curve]:
-    """The learning curve of each stage, in their order."""
+def curves(run: Path, decides: Mapping[str, str]) -> list[Curve]:
+    """The learning curve of each stage, in their order; `decides` is the deciding metric of each stage that has one."""
     lines = read_lines(run / "metrics.jsonl")
     times = read_lines(run / "times.jsonl")
-    return [stage_curve(stage, lines, times) for stage in dict.fromkeys(line["stage"] for line in lines)]
+    stages = dict.fromkeys(line["stage"] for line in lines)
+    return [stage_curve(stage, decides.get(stage), lines, times) for stage in stages]
 
 
-def stage_curve(stage: str, lines: list[dict[str, Any]], times: list[dict[str, Any]]) -> Curve:
-    """The curve of one stage; the first metric after the training loss is the one that decides."""
+def deciding(config: RunConfig) -> dict[str, str]:
+    """Stage → the metric that decides, as the learners of a run declare it; one that is not installed declares none."""
+    found: dict[str, str] = {}
+    chosen: list[tuple[Kind, str]] = [("surrogate", config.surrogate.name), ("regressor", config.regressor.name)]
+    for kind, name in chosen:
+        with suppress(PluginError):
+            learner: type[Learner] = registry().get(kind, name)
+            found |= {stage.name: stage.decides for stage in learner.stages}
+    return found
+
+
+def stage_curve(stage: str, decides: str | None, lines: list[dict[str, Any]], times: list[dict[str, Any]]) -> Curve:
+    """The curve of one stage."""
     own = [line for line in lines if line["stage"] == stage]
     names = [name for name in own[0] if name not in OURS]
     best = [line["step"] for line in own if line.get("best")]
@@ -46,7 +63,7 @@ def stage_curve(stage: str, lines: list[dict[str, Any]], times: list[dict[str, A
         stage,
         [line["step"] for line in own],
         {name: [finite(line.get(name)) for line in own] for name in names},
-        names[min(1, len(names) - 1)] if names else "",
+        decides if decides in names else None,
         best[-1] if best else None,
         seconds[-1] if seconds else None,
     )

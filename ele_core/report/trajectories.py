@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.errors import EleError
 from ele_core.interfaces import Choice, Metric, Trace
 from ele_core.model.model import Model
 from ele_core.plugins import registry
@@ -16,8 +17,6 @@ from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
 from ele_core.runtime.context import Context
 
-FOLLOWED = ("search", "pgd")
-"""Decoders of the core that are followed besides the configured one."""
 TRIED, SHOWN = 8, 3
 """Inputs of each group that are decoded, and those of them that are shown: the ones with the longest ways."""
 
@@ -53,7 +52,7 @@ def trajectories(
     metric = next(iter(model.space.metrics))
     found = []
     for decoder in traceable(model):
-        trace = model.decode(queries[rows], decoder, context=context).trace
+        trace = model.decode(queries[rows], decoder, trace=True, context=context).trace
         if trace is None:
             continue
         ways = [followed(model, trace, place, metric, measured.texts["truth"][row]) for place, row in enumerate(rows)]
@@ -95,16 +94,15 @@ def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth:
 
 
 def traceable(model: Model) -> list[Choice]:
-    """The configured decoder and those of the core, set to record, as far as they can and this surrogate allows."""
+    """The configured decoder and every other installed one, as far as they record and this surrogate allows."""
     configured = model.config.decoder
-    others = [Choice(name=name) for name in FOLLOWED if name != configured.name and name in registry().names("decoder")]
-    choices = []
-    for choice in (configured, *others):
-        component = registry().get("decoder", choice.name)
-        if "trace" not in component.Config.model_fields:
-            continue
-        recording = Choice(name=choice.name, **{**choice.options, "trace": 1})
-        needs_gradient = registry().create("decoder", recording, path="decoder").needs_gradient
-        if model.surrogate.differentiable or not needs_gradient:
-            choices.append(recording)
-    return choices
+    others = [Choice(name=name) for name in registry().names("decoder") if name != configured.name]
+    return [choice for choice in (configured, *others) if records(model, choice)]
+
+
+def records(model: Model, choice: Choice) -> bool:
+    """Whether a decoder works with this model and records a trace."""
+    try:
+        return model.decoder(choice).traces
+    except EleError:
+        return False

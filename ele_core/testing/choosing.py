@@ -120,8 +120,15 @@ class Choosing:
         return iter([build_space(self.registry, named["name"], named)])
 
     def _inputs(self) -> Iterator[InputSpace[Any]]:
+        """The one that is named; otherwise what is installed and has examples to check on, fitted."""
         names = [self.inputs] if self.inputs else by_provider(self.registry, "input", self._provider)
-        return (fitted(self.registry.create("input", name, path="input")) for name in names)
+        for name in names:
+            inputs: InputSpace[Any] = self.registry.create("input", name, path="input")
+            if inputs.examples():
+                yield fitted(inputs)
+            elif self.inputs:
+                what = f"the input space '{name}' has no examples to check on."
+                raise ConfigError(what, fix="Write its method `examples`, which returns a few inputs.")
 
     def _surrogates(self) -> Iterator[Surrogate]:
         """One that needs no training; then, for those that it does not suit, what is installed, fitted."""

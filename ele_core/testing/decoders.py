@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
-from ele_core.interfaces import Candidates, Decoder, Decoding, Problem
+from ele_core.interfaces import Candidates, Decoder, Decoding, Problem, Trace
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON
 from ele_core.testing.linear import BlindSurrogate, LinearSurrogate, sample_queries
-from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import SEED, draws_globally, require_inside, same_tensors
 from ele_core.testing.saving import check_model_saves_and_loads
 from ele_core.testing.surrogates import same_state
@@ -132,6 +133,44 @@ def check_decoder_declares_its_needs(decoder: Decoder, problem: Problem) -> None
     decoder.decode(sample_queries(problem), blind, top_k=1, context=Context(SEED))
 
 
+@after(check_decoding_energies_are_true)
+def check_decoder_trace_is_a_path(decoder: Decoder, problem: Problem) -> None:
+    """The steps of a trace ascend, and each has one structure and one true energy per query."""
+    queries, trace = sample_queries(problem), traced(decoder, problem)[1]
+    steps, counts = list(trace.steps), (len(trace.structures), len(trace.energies))
+    require(steps == sorted(set(steps)), f"the steps do not ascend: {steps}")
+    require(counts == (len(steps), len(steps)), f"{len(steps)} steps have {counts[0]} batches, {counts[1]} energies")
+    for step, structures, energies in zip(steps, trace.structures, trace.energies, strict=True):
+        rows = len(structures), *energies.shape
+        require(rows == (len(queries), len(queries)), f"step {step} has {rows} rows for {len(queries)} queries")
+        require_inside(problem.space, structures, f"step {step}")
+        require_true_energies(queries, Decoding(structures, energies.unsqueeze(1)), problem)
+
+
+@after(check_decoder_trace_is_a_path)
+def check_decoder_trace_leads_to_the_answer(decoder: Decoder, problem: Problem) -> None:
+    """Recording a trace changes no answer, and no answer is worse than the last step of its trace."""
+    found, trace = traced(decoder, problem)
+    require(torch.equal(found.energies, decoded(decoder, problem, 1).energies), "recording a trace changes the answers")
+    last = trace.energies[-1]
+    worse = found.energies[:, 0] > last + rounding(last)
+    require(not worse.any(), f"the last step is better than the answer to {int(worse.sum())} of {len(last)} queries")
+
+
+def check_decoder_variants_are_configurations(decoder: Decoder, *_: Problem) -> None:
+    """Every variant has a name of its own and options that the `Config` takes."""
+    variants = decoder.variants
+    if not variants:
+        raise NotApplicable("the decoder declares no variants")
+    names = [variant.name for variant in variants]
+    require(len(set(names)) == len(names), f"two variants have the same name: {', '.join(names)}")
+    for variant in variants:
+        try:
+            type(decoder).Config(**variant.options)
+        except ValidationError as error:
+            raise Broken(f"the options of variant '{variant.name}' are refused: {error}") from error
+
+
 DECODER_CHECKS = (
     check_decoding_is_made_of_structures,
     check_decoding_is_sorted,
@@ -144,6 +183,9 @@ DECODER_CHECKS = (
     check_decoder_takes_no_queries,
     check_decoder_takes_candidates_of_their_own,
     check_decoder_declares_its_needs,
+    check_decoder_trace_is_a_path,
+    check_decoder_trace_leads_to_the_answer,
+    check_decoder_variants_are_configurations,
     *COMMON,
     check_model_saves_and_loads,
 )
@@ -159,6 +201,16 @@ def check_decoder(
 def decoded(decoder: Decoder, problem: Problem, top_k: int) -> Decoding:
     """The answers to the sample queries."""
     return decoder.decode(sample_queries(problem), problem, top_k=top_k, context=Context(SEED))
+
+
+def traced(decoder: Decoder, problem: Problem) -> tuple[Decoding, Trace]:
+    """The answers to the sample queries, and the trace of the way there."""
+    if not decoder.traces:
+        raise NotApplicable("the decoder does not say that it `traces`")
+    found = decoder.decode(sample_queries(problem), problem, top_k=1, trace=True, context=Context(SEED))
+    if found.trace is None or not len(found.trace.steps):
+        raise Broken("decode records nothing with trace=True, although the decoder says that it `traces`")
+    return found, found.trace
 
 
 def require_true_energies(queries: Tensor, found: Decoding, problem: Problem) -> None:

@@ -12,7 +12,7 @@ from ele_core.interfaces import InputSpace
 from ele_core.testing.common import COMMON
 from ele_core.testing.output_packing import Foreign
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
-from ele_core.testing.samples import draws_globally, repeated, same_tensors, seeded, unchanged
+from ele_core.testing.samples import draws_globally, examples_of, repeated, same_tensors, seeded, unchanged
 from ele_core.testing.saving import check_model_saves_and_loads
 
 Inputs = InputSpace[Any]
@@ -21,13 +21,13 @@ Inputs = InputSpace[Any]
 def fitted(inputs: Inputs) -> Inputs:
     """A fresh input space of the same configuration, fitted on its examples."""
     fresh = type(inputs)(inputs.config)
-    fresh.fit(fresh.examples())
+    fresh.fit(examples_of(fresh))
     return fresh
 
 
 def check_input_examples_are_different(inputs: Inputs) -> None:
     """`examples` gives at least two inputs, and `format` gives each a text of its own."""
-    texts = [inputs.format(value) for value in inputs.examples()]
+    texts = [inputs.format(value) for value in examples_of(inputs)]
     require(len(texts) >= 2, f"{len(texts)} examples; two are needed to tell anything apart")
     require(len(set(texts)) == len(texts), f"two examples have the same text: {texts}")
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from ele_core.interfaces import OutputSpace
+from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.keys import distinct
 from ele_core.testing.results import Broken, require
 
@@ -33,6 +33,13 @@ def fixed_weights(seed: int = SEED) -> Iterator[None]:
 def example_batch(space: Space) -> Any:
     """The examples of a space, packed."""
     return space.pack(space.examples())
+
+
+def examples_of(inputs: InputSpace[Any]) -> list[Any]:
+    """The examples of an input space, which the kit cannot do without."""
+    found = inputs.examples()
+    require(found, f"{type(inputs).__name__} has no examples: write the method `examples`, which returns a few inputs")
+    return found
 
 
 def points(space: Space, count: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Any:

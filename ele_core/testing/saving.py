@@ -15,7 +15,7 @@ from ele_core.plugins import Registry, registry_of
 from ele_core.predictor import StructuredPredictor
 from ele_core.testing.common import kind_of, provider_of
 from ele_core.testing.results import NotApplicable, require
-from ele_core.testing.samples import structures
+from ele_core.testing.samples import examples_of, structures
 
 QUICK = {"epochs": 1, "batch_size": 16, "evaluations": 1}
 """Options of a training that only has to happen."""
@@ -111,7 +111,7 @@ def default_space(registry: Registry) -> OutputSpace[Any, Any]:
 
 def repeated_values(inputs: InputSpace[Any], count: int) -> list[Any]:
     """`count` inputs: the examples again and again."""
-    examples = inputs.examples()
+    examples = examples_of(inputs)
     return [examples[row % len(examples)] for row in range(count)]
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from ele_core.components.decoders.candidates import CandidatesDecoder
-from ele_core.interfaces import Decoding
+from ele_core.interfaces import Decoding, Trace, Variant
 
 DECODERS: dict[type, str] = {}
 
@@ -24,7 +24,7 @@ def caught_by(check):
 class Plain(CandidatesDecoder):
     """The best candidates; nothing is wrong with it."""
 
-    def decode(self, queries, problem, *, top_k=1, context):
+    def decode(self, queries, problem, *, top_k=1, context):  # as in 0.1.0, before there was `trace`
         found = super().decode(queries, problem, top_k=top_k, context=context)
         return self.spoil(found, queries, problem)
 
@@ -143,3 +143,65 @@ class DescendsSecretly(Plain):
     def spoil(self, found, queries, problem):
         problem.surrogate.energy_at(queries, problem.space.relax(found.best))
         return found
+
+
+class Tracing(Plain):
+    """The best candidates, and a trace from the second best to the best; nothing is wrong with it."""
+
+    traces = True
+
+    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+        found = super().decode(queries, problem, top_k=top_k, context=context)
+        if not trace:
+            return found
+        worse, better = nth_best(queries, problem, [1]), nth_best(queries, problem, [0])
+        path = self.path([0, 1], [worse, better])
+        return Decoding(found.structures, found.energies, path)
+
+    def path(self, steps, ends):
+        return Trace(steps, [end.structures for end in ends], [end.energies[:, 0] for end in ends])
+
+
+@caught_by("check_decoder_trace_is_a_path")
+class ClaimsATrace(Tracing):
+    def path(self, steps, ends):
+        return None
+
+
+@caught_by("check_decoder_trace_is_a_path")
+class TracesBackwards(Tracing):
+    def path(self, steps, ends):
+        return super().path(steps[::-1], ends)
+
+
+@caught_by("check_decoder_trace_is_a_path")
+class TracesOneQuery(Tracing):
+    def path(self, steps, ends):
+        return super().path(steps, [Decoding(end.structures[:1], end.energies[:1]) for end in ends])
+
+
+@caught_by("check_decoder_trace_is_a_path")
+class TracesWrongEnergies(Tracing):
+    def path(self, steps, ends):
+        return super().path(steps, [Decoding(end.structures, end.energies + 1) for end in ends])
+
+
+@caught_by("check_decoder_trace_leads_to_the_answer")
+class ImprovesOnlyItsTrace(Tracing):
+    """The last step of the trace is a neighbour that is better than the answer."""
+
+    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+        found = super().decode(queries, problem, top_k=top_k, context=context)
+        if not trace:
+            return found
+        return Decoding(found.structures, found.energies, self.path([0, 1], [found, improved(found, queries, problem)]))
+
+
+@caught_by("check_decoder_variants_are_configurations")
+class VariesAnUnknownOption(Plain):
+    variants = (Variant("plain"), Variant("odd", {"no_such_option": 1}))
+
+
+@caught_by("check_decoder_variants_are_configurations")
+class VariesTwiceTheSame(Plain):
+    variants = (Variant("plain"), Variant("plain"))

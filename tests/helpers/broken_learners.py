@@ -145,6 +145,12 @@ class ClaimsInvariance(FlatEncoder):
 
 
 @caught_by(INPUTS, "check_input_examples_are_different")
+class HasNoExamples(VectorInput):
+    def examples(self):
+        return []
+
+
+@caught_by(INPUTS, "check_input_examples_are_different")
 class HasOneInput(TextInput):
     def examples(self):
         return ["one"]

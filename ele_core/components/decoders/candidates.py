@@ -18,7 +18,9 @@ CELLS = 1 << 25
 class CandidatesDecoder(Decoder):
     """ŷ = argmin over the candidates of the energy. Finds no structure that is not among them."""
 
-    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+    def decode(
+        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+    ) -> Decoding:
         """The `top_k` candidates of least energy for each query."""
         energies, rows = nearest(queries, problem, top_k, context)
         return Decoding(problem.candidates.batch[rows.flatten().cpu()], energies.cpu())

@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.components.decoders.candidates import nearest
-from ele_core.components.decoders.joining import joined
-from ele_core.interfaces import Candidates, ComponentConfig, Decoder, Decoding, Problem, Trace
+from ele_core.components.decoders.joining import concatenated
+from ele_core.interfaces import Candidates, ComponentConfig, Decoder, Decoding, Problem, Trace, Variant
 from ele_core.numerics.keys import hash_rows, mix
 from ele_core.runtime.context import Context
 
@@ -29,6 +29,12 @@ class GradientDecoder(Decoder):
 
     The paper's plain form is `starts = 1, momentum = 0, rule = "constant", answer = "last", tolerance = 0`.
     """
+
+    traces = True
+    variants = (
+        Variant("pgd-random", {"start": "random"}, "pgd from random candidates"),
+        Variant("pgd-best", {"start": "best"}, "pgd from the best candidates"),
+    )
 
     class Config(ComponentConfig):
         """Where to start and how to descend."""
@@ -50,7 +56,8 @@ class GradientDecoder(Decoder):
         tolerance: float = Field(1e-6, ge=0)
         """A descent is finished when its structure's energy is at most this."""
         trace: int | None = Field(None, ge=1)
-        """Record the structure and the energy of the first start every so many steps; none: record nothing."""
+        """Record the structure and the energy of the first start every so many steps; none: only if `decode` is asked
+        to, then every step."""
 
     config: Config
 
@@ -58,18 +65,21 @@ class GradientDecoder(Decoder):
     def needs_gradient(self) -> bool:
         return True
 
-    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+    def decode(
+        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+    ) -> Decoding:
         """Descend from several candidates of each query and return the best structures met."""
+        every = self.config.trace or (1 if trace else None)
         starts = max(min(self.config.starts, len(problem.candidates)), top_k)
         rows, energies = self._starts(queries, problem, starts, context)
         sizes = range(0, len(queries), max(1, CHUNK // starts))
         parts = []
         for begin in context.monitor.progress(sizes, description="pgd"):
             chunk = slice(begin, begin + sizes.step)
-            parts.append(self._descend(queries[chunk], rows[chunk], energies[chunk], problem, top_k))
+            parts.append(self._descend(queries[chunk], rows[chunk], energies[chunk], problem, top_k, every))
         if not parts:
             return Decoding(problem.candidates.batch[:0], queries.new_zeros(0, top_k))
-        return joined(parts)
+        return concatenated(parts)
 
     def _starts(self, queries: Tensor, problem: Problem, starts: int, context: Context) -> tuple[Tensor, Tensor]:
         """Rows (B, starts) of the candidates to start from, and their energies."""
@@ -81,13 +91,16 @@ class GradientDecoder(Decoder):
         energies = problem.surrogate.energy(queries.repeat_interleave(starts, dim=0), chosen)
         return rows, energies.view(len(queries), starts)
 
-    def _descend(self, queries: Tensor, rows: Tensor, energies: Tensor, problem: Problem, top_k: int) -> Decoding:
+    def _descend(
+        self, queries: Tensor, rows: Tensor, energies: Tensor, problem: Problem, top_k: int, every: int | None
+    ) -> Decoding:
+        """Descend from all `rows` (B, starts); the trace of the first start is recorded `every` so many steps."""
         count, starts = rows.shape
         structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
         descent = Descent(
             problem, queries.repeat_interleave(starts, dim=0), structures, energies.flatten(), self.config
         )
-        trace = descent.run()
+        trace = descent.run(every)
         last = self.config.answer == "last"
         ends, reached = (descent.current, descent.current_energy) if last else (descent.best, descent.energy)
         found = type(structures).cat([ends, structures])
@@ -119,8 +132,11 @@ class Descent:
         self.current_energy = energy.clone()
         self.fields = tuple(problem.space.geometry)
 
-    def run(self) -> Trace | None:
-        """Descend for the configured number of steps; `best` and `energy` hold the outcome."""
+    def run(self, every: int | None = None) -> Trace | None:
+        """Descend for the configured number of steps; `best` and `energy` hold the outcome.
+
+        With `every`, the structures and energies are recorded at the start and after every so many steps.
+        """
         space = self.problem.space
         active = torch.arange(len(self.queries), device=self.queries.device)
         walk = Walk.start(space.relax(self.current), self.fields)
@@ -132,11 +148,11 @@ class Descent:
             if len(active):
                 walk = self._step(self.queries[active], walk)
                 self._look(active, space.unrelax(walk.point))
-            if self.config.trace and (step + 1) % self.config.trace == 0:
+            if every and (step + 1) % every == 0:
                 steps.append(step + 1)
                 structures.append(self.current.map(torch.clone))
                 energies.append(self.current_energy.clone())
-        return Trace(steps, structures, energies) if self.config.trace else None
+        return Trace(steps, structures, energies) if every else None
 
     def _step(self, queries: Tensor, walk: Walk) -> Walk:
         """One step of every walk; by the adaptive rule without momentum where the last one went up."""

@@ -13,7 +13,7 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.work import Snapshot, prefixed
 
 
-def joined(parts: list[Decoding]) -> Decoding:
+def concatenated(parts: list[Decoding]) -> Decoding:
     """The decodings of consecutive queries as one."""
     batch = type(parts[0].structures)
     decoding = Decoding(batch.cat([part.structures for part in parts]), torch.cat([part.energies for part in parts]))

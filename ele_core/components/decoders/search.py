@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.gradient import GradientDecoder
-from ele_core.components.decoders.joining import joined
+from ele_core.components.decoders.joining import concatenated
 from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
 from ele_core.numerics.keys import mix, ranks
 from ele_core.runtime.context import Context
@@ -29,6 +29,8 @@ class SearchDecoder(Decoder):
 
     Works on any space (its `neighbours` are the moves) and any surrogate. No structure of an input is scored twice.
     """
+
+    traces = True
 
     class Config(ComponentConfig):
         """How wide and how far to search."""
@@ -46,7 +48,8 @@ class SearchDecoder(Decoder):
         pgd: GradientDecoder.Config | None = None
         """Start from what projected gradient descent finds, with these options; none: from the best candidates."""
         trace: bool = False
-        """Record how each answer came about: the structure it started from, then the one after every single edit."""
+        """Record how each answer came about, also if `decode` is not asked to: the structure it started from, then the
+        one after every single edit."""
 
     config: Config
 
@@ -55,17 +58,18 @@ class SearchDecoder(Decoder):
         """Only to start from pgd; moves are ranked by a gradient where there is one."""
         return self.config.pgd is not None
 
-    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+    def decode(
+        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+    ) -> Decoding:
         """Search from the best candidates of each query."""
         width = max(self.config.width, top_k)
         start = self._start(queries, problem, min(width, len(problem.candidates)), context)
         parts = []
         for first in context.monitor.progress(range(0, len(queries), CHUNK), description="search"):
-            search = Search(
-                queries[first : first + CHUNK], start.rows(first, first + CHUNK), width, problem, self.config
-            )
+            chunk, begun = queries[first : first + CHUNK], start.rows(first, first + CHUNK)
+            search = BeamSearch(chunk, begun, width, problem, self.config, trace=trace or self.config.trace)
             parts.append(search.run(top_k))
-        return joined(parts) if parts else Decoding(start.structures, start.energies.new_zeros(0, top_k))
+        return concatenated(parts) if parts else Decoding(start.structures, start.energies.new_zeros(0, top_k))
 
     def _start(self, queries: Tensor, problem: Problem, width: int, context: Context) -> Decoding:
         """The `width` structures that the search of each query starts from."""
@@ -137,7 +141,7 @@ class Lineage:
         return Trace(range(len(rows)), structures, [known.energy[at_step].cpu() for at_step in rows])
 
 
-class Search:
+class BeamSearch:
     """The search of one chunk of inputs."""
 
     def __init__(
@@ -147,6 +151,8 @@ class Search:
         width: int,
         problem: Problem,
         config: SearchDecoder.Config,
+        *,
+        trace: bool,
     ) -> None:
         self.queries = queries
         self.problem = problem
@@ -154,8 +160,8 @@ class Search:
         self.width = width
         owner = torch.arange(len(queries), device=queries.device).repeat_interleave(start.top_k)
         structures, energies = start.structures.to(queries.device), start.energies.to(queries.device)
-        self.lineage = Lineage() if config.trace else None
-        parent = torch.full_like(owner, -1) if config.trace else None
+        self.lineage = Lineage() if trace else None
+        parent = torch.full_like(owner, -1) if trace else None
         found = Pool(structures, owner, energies.flatten(), torch.zeros_like(owner, dtype=torch.bool), parent)
         self.pool = found.at(found.energy.isfinite().nonzero().flatten())
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values

@@ -21,6 +21,8 @@ from torch import Tensor
 from ele_core.errors import InvalidInput, ModelError
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.numerics.keys import mix
+from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 
 PADDING = 0
@@ -150,6 +152,15 @@ class TextInput(InputSpace[str]):
         rows = zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
         return ["".join(names[token] for token in tokens[:length]) for tokens, length in rows]
 
+    def examples(self) -> list[str]:
+        """Short texts of several lengths."""
+        return ["one two", "two one", "three", "one hundred and one"]
+
+    def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
+        """Counts of the runs of one to `grams` tokens in each text."""
+        assert isinstance(batch, Texts)
+        return gram_counts(batch, grams)
+
     def sizes(self, batch: Tensors) -> Tensor | None:
         """(B,) the number of tokens in each text."""
         return batch.lengths if isinstance(batch, Texts) else None
@@ -198,6 +209,23 @@ class TextInput(InputSpace[str]):
             what = f"the text has the token {texts[index][start:end]!r}, unknown to the vocabulary."
             fix = "Train on texts that hold it, or set `unknown` to 'token' to read it as <unk>."
             raise InvalidInput(what, index=index, fix=fix)
+
+
+def gram_counts(texts: Texts, longest: int) -> SparseRows:
+    """How often each run of one to `longest` tokens occurs in each text: the features of the spectrum kernel.
+
+    The key of a run is a hash of its tokens in their order.
+    """
+    texts = texts.trimmed()
+    tokens = mix(texts.tokens.long())
+    runs = torch.zeros_like(tokens)
+    keys, present = [], []
+    for length in range(1, min(longest, tokens.shape[1]) + 1):
+        width = tokens.shape[1] - length + 1
+        runs = mix(runs[:, :width] * 2 + tokens[:, length - 1 :] + length)
+        keys.append(runs)
+        present.append(texts.mask[:, length - 1 :])
+    return SparseRows.counted(torch.cat(keys, dim=1), torch.cat(present, dim=1))
 
 
 _FILE = "tokenizer.json"

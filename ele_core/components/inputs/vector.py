@@ -91,6 +91,10 @@ class VectorInput(InputSpace[Vector]):
         matrix = (_matrix(values, len(mean)) - mean) / deviation
         return Vectors(torch.from_numpy(matrix.astype(np.float32)))
 
+    def examples(self) -> list[Vector]:
+        """Vectors of three numbers."""
+        return [[1.0, 2.0, 3.0], [3.0, 2.0, -1.0], [0.5, 0.25, 8.0], [4.0, 4.0, 4.0]]
+
     def save(self, folder: Path) -> None:
         """Write `vector.json`: the mean and the deviation of each feature, with all their digits."""
         mean, deviation = self._fitted()

@@ -17,6 +17,7 @@ from ele_core.interfaces import (
     InputSpace,
     NetworkLearner,
     Regressor,
+    Stage,
     Surrogate,
     Takes,
 )
@@ -24,6 +25,7 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 
+REGRESSION = Stage("regression", decides="validation_error")
 CHUNK = 1024
 """Inputs predicted at once."""
 
@@ -35,6 +37,8 @@ class NeuralRegressor(NetworkLearner, Regressor):
     coordinate of the targets: coordinates of a kernel differ a hundredfold in spread, and a network that must first
     learn that stays at the mean for long.
     """
+
+    stages = (REGRESSION,)
 
     class Config(ComponentConfig):
         """Options of the regression stage."""
@@ -68,17 +72,19 @@ class NeuralRegressor(NetworkLearner, Regressor):
         def evaluate() -> dict[str, float]:
             predicted = context.processes.spread(self.predict, validation[0])
             errors = (predicted - validation_targets).square().sum(dim=1)
-            return {"validation_error": errors.mean().item()}
+            return {REGRESSION.decides: errors.mean().item()}
 
         optimise(
             self.network,
             training,
             count=len(inputs),
-            source=ShuffledBatches(len(inputs), training.batch_size, context, "regression", self.inputs.sizes(inputs)),
+            source=ShuffledBatches(
+                len(inputs), training.batch_size, context, REGRESSION.name, self.inputs.sizes(inputs)
+            ),
             loss=loss,
             evaluate=evaluate,
             context=context,
-            stage="regression",
+            stage=REGRESSION,
         )
 
     def predict(self, inputs: Tensors) -> Tensor:

@@ -11,16 +11,15 @@ import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor
 
-from ele_core.components.inputs.features import input_features
 from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
+from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Stage, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
 
-STAGE = "regression"
+REGRESSION = Stage("regression", decides="validation_error")
 
 
 class SketchedRidgeRegressor(Regressor):
@@ -29,6 +28,8 @@ class SketchedRidgeRegressor(Regressor):
     H = (ZᵀZ + n λ I)⁻¹ Zᵀ Ψ. One eigendecomposition of ZᵀZ serves all λ; the one of least error on the validation pairs
     is taken. Works with any surrogate.
     """
+
+    stages = (REGRESSION,)
 
     class Config(KernelOptions):
         """The input kernel, its sketch, and the penalties to choose from."""
@@ -51,7 +52,7 @@ class SketchedRidgeRegressor(Regressor):
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Sketch the inputs, add up ZᵀZ and ZᵀΨ chunk by chunk, and solve for the best penalty."""
-        self.map.fit(self._features, train[0], context, STAGE)
+        self.map.fit(self._features, train[0], context, REGRESSION.name)
         square, cross = self._moments(*train, context)
         values, vectors = torch.linalg.eigh(square)
         rotated = vectors.T @ cross
@@ -61,8 +62,8 @@ class SketchedRidgeRegressor(Regressor):
         for step, penalty in enumerate(self.config.penalties, start=1):
             solution = rotated / (values.clamp(min=0) + len(train[0]) * penalty).unsqueeze(1)
             error = (held_out @ solution - targets).square().sum(dim=1).mean().item()
-            metrics = {"validation_error": error, "log10_penalty": math.log10(penalty)}
-            context.monitor.evaluation(STAGE, step, metrics, best=error < least)
+            metrics = {REGRESSION.decides: error, "log10_penalty": math.log10(penalty)}
+            context.monitor.evaluation(REGRESSION.name, step, metrics, best=error < least)
             if error < least:
                 least, self.weights = error, (vectors @ solution).float()
 
@@ -89,7 +90,7 @@ class SketchedRidgeRegressor(Regressor):
         return self
 
     def _features(self, inputs: Tensors) -> SparseRows:
-        return input_features(inputs, self.config.grams)
+        return self.inputs.features(inputs, grams=self.config.grams)
 
     def _map(self, inputs: Tensors) -> Tensor:
         return self.map(self._features(inputs))
@@ -98,13 +99,13 @@ class SketchedRidgeRegressor(Regressor):
         """ZᵀZ (m, m) and ZᵀΨ (m, dim), in double precision; the sums so far survive a stop."""
         shape = self.map.dim, self.map.dim + self.surrogate.dim
         sums, done = torch.zeros(shape, dtype=torch.float64, device=context.device), 0
-        if (saved := context.work.saved(STAGE)) is not None:
+        if (saved := context.work.saved(REGRESSION.name)) is not None:
             sums, done = saved.tensors["sums"].to(context.device), saved.values["done"]
         starts = range(done, len(inputs), CHUNK)
-        for start in context.monitor.progress(starts, description=STAGE, total=len(starts)):
+        for start in context.monitor.progress(starts, description=REGRESSION.name, total=len(starts)):
             mapped = self._map(inputs[start : start + CHUNK])
             sums[:, : self.map.dim] += mapped.T @ mapped
             embedded = self.surrogate.embed(outputs[start : start + CHUNK]).to(mapped.dtype)
             sums[:, self.map.dim :] += mapped.T @ embedded
-            context.work.step(STAGE, partial(Snapshot, {"sums": sums}, {"done": start + CHUNK}))
+            context.work.step(REGRESSION.name, partial(Snapshot, {"sums": sums}, {"done": start + CHUNK}))
         return sums[:, : self.map.dim], sums[:, self.map.dim :]

@@ -13,10 +13,12 @@ from ele_core.components.surrogates.losses import ContrastiveLoss
 from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
-from ele_core.interfaces import Choice, ComponentConfig, Encoder, NetworkLearner, OutputSpace, Surrogate, Takes
+from ele_core.interfaces import Choice, ComponentConfig, Encoder, NetworkLearner, OutputSpace, Stage, Surrogate, Takes
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 
+PRETRAINING = Stage("pretraining", decides="validation_loss")
+EMBEDDING = Stage("embedding", decides="validation_loss")
 CHUNK = 2048
 """Structures encoded at once outside training."""
 
@@ -34,6 +36,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its augmented views come close, other structures go away."""
 
     differentiable = True
+    stages = (PRETRAINING, EMBEDDING)
 
     class Config(ComponentConfig):
         """Options of the contrastive stage."""
@@ -70,10 +73,10 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         """Pre-train on `extra` for T₁ steps where asked, then train on `outputs`, the best validation loss kept."""
         evaluate = Views(self, validation, context).evaluate
         if extra is not None and self.config.pretraining_steps:
-            self._train(extra, evaluate, context, "pretraining", self.config.pretraining_steps)
-        self._train(outputs, evaluate, context, "embedding", None)
+            self._train(extra, evaluate, context, PRETRAINING, self.config.pretraining_steps)
+        self._train(outputs, evaluate, context, EMBEDDING, None)
 
-    def _train(self, outputs: Any, evaluate: Any, context: Context, stage: str, steps: int | None) -> None:
+    def _train(self, outputs: Any, evaluate: Any, context: Context, stage: Stage, steps: int | None) -> None:
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             batch = outputs[rows]
             points = self.space.relax(batch), self.space.relax(self.space.augment(batch, generator))
@@ -88,7 +91,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             self.encoder,
             self.config.training,
             count=len(outputs),
-            source=self._batches(outputs, context, stage),
+            source=self._batches(outputs, context, stage.name),
             loss=loss,
             evaluate=evaluate,
             context=context,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ele_core.components.training.best_weights import Kept, snapshot
 from ele_core.data.batches import Batches, steps_per_epoch
 from ele_core.errors import TrainingError
-from ele_core.interfaces import ComponentConfig
+from ele_core.interfaces import ComponentConfig, Stage
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Snapshot, prefixed
@@ -54,66 +54,74 @@ def optimise(
     loss: Callable[[Tensor, torch.Generator], Tensor],
     evaluate: Callable[[], Mapping[str, float]],
     context: Context,
-    stage: str,
+    stage: Stage,
     steps: int | None = None,
 ) -> None:
     """Minimise the mean of `loss(rows, generator)`, one value a row, over the batches of `source`.
 
-    `count` rows are an epoch; `steps` replaces `epochs`. `evaluate()` gives the validation metrics, the first of which
-    decides; it is called on the weights that would be kept. The best weights are left in `module`. What is random
-    depends on the seed, the stage and the step alone, so that a stopped training goes on as if it had not stopped.
-    Several processes share the rows of each batch.
+    `count` rows are an epoch; `steps` replaces `epochs`. `evaluate()` gives the validation metrics of the weights that
+    would be kept; the weights with the least `stage.decides` are left in `module`. What is random depends on the seed,
+    the stage and the step alone, so that a stopped training goes on as if it had not stopped. Several processes share
+    the rows of each batch.
     """
     total = steps or max(1, round(training.epochs * steps_per_epoch(count, training.batch_size)))
-    descent = Descent(module, training, source, total)
-    saved = context.work.saved(stage)
+    state = TrainingState(module, training, source, total)
+    saved = context.work.saved(stage.name)
     if saved is not None:
-        descent.restore(saved)
+        state.restore(saved)
     if saved is None or not saved.finished:
-        descend(descent, context.processes.parallel(Objective(module, loss)), evaluate, context, stage)
-        context.work.finish(stage, lambda: Snapshot(prefixed("weights", snapshot(module))))
-        context.monitor.stage_end(stage)
+        run_steps(state, context.processes.parallel(Objective(module, loss)), evaluate, context, stage)
+        context.work.finish(stage.name, lambda: Snapshot(prefixed("weights", snapshot(module))))
+        context.monitor.stage_end(stage.name)
     module.eval()
 
 
-def descend(
-    descent: Descent,
+def run_steps(
+    state: TrainingState,
     objective: nn.Module,
     evaluate: Callable[[], Mapping[str, float]],
     context: Context,
-    stage: str,
+    stage: Stage,
 ) -> None:
     """Steps and evaluations until the end; then the best weights are in the module."""
-    training, kept, processes = descent.training, descent.kept, context.processes
-    every = math.ceil(descent.total / training.evaluations)
-    descent.module.train()
-    remaining = descent.total - descent.step
-    for step in context.monitor.progress(descent.remaining(), description=stage, total=remaining):
-        before = descent.source.state()
-        rows = descent.source.draw()
+    training, kept, processes, name = state.training, state.kept, context.processes, stage.name
+    every = math.ceil(state.total / training.evaluations)
+    state.module.train()
+    remaining = state.total - state.step
+    for step in context.monitor.progress(state.remaining(), description=name, total=remaining):
+        before = state.source.state()
+        rows = state.source.draw()
         own = processes.share(rows)
         scale = processes.count / len(rows) if len(own) else 0.0
-        with seeded(context, stage, "dropout", step):
-            generator = torch.Generator().manual_seed(context.own_seed(stage, "step", step))
+        with seeded(context, name, "dropout", step):
+            generator = torch.Generator().manual_seed(context.own_seed(name, "step", step))
             value = objective(own if len(own) else rows[:1], generator).sum() * scale
-        problem = descent.move(value, processes)
+        problem = state.move(value, processes)
         if problem is not None:
-            descent.source.restore(before)
-            context.work.keep(stage, descent.snapshot())
+            state.source.restore(before)
+            context.work.keep(name, state.snapshot())
             processes.wait()  # until the main process has written
             fix = "Try a smaller learning_rate, or clip gradients harder (clip)."
-            raise TrainingError(f"{problem} at step {step}.", where=stage, fix=fix)
-        context.monitor.step(stage, step, descent.losses[-1])
-        if step % every == 0 or step == descent.total:
-            with seeded(context, stage, "evaluation", step):
+            raise TrainingError(f"{problem} at step {step}.", where=name, fix=fix)
+        context.monitor.step(name, step, state.losses[-1])
+        if step % every == 0 or step == state.total:
+            with seeded(context, name, "evaluation", step):
                 validation = processes.agreed(kept.evaluate(evaluate))
-            metrics = {"loss": descent.mean_loss(), **validation}
-            improved = kept.offer(list(metrics.values())[1])
-            context.monitor.evaluation(stage, step, metrics, best=improved)
-            if descent.stale:
-                context.monitor.message(f"{stage}: no improvement in {kept.stale} evaluations, stopping at step {step}")
-        context.work.step(stage, descent.snapshot)
+            metrics = {"loss": state.mean_loss(), **validation}
+            improved = kept.offer(deciding(stage, metrics))
+            context.monitor.evaluation(name, step, metrics, best=improved)
+            if state.stale:
+                context.monitor.message(f"{name}: no improvement in {kept.stale} evaluations, stopping at step {step}")
+        context.work.step(name, state.snapshot)
     kept.restore()
+
+
+def deciding(stage: Stage, metrics: Mapping[str, float]) -> float:
+    """The value of the metric that decides in a stage."""
+    if stage.decides not in metrics:
+        what = f"the evaluation has no metric '{stage.decides}', which decides: it has {', '.join(metrics)}."
+        raise TrainingError(what, where=stage.name, fix="Declare the stage with one of these, or measure it.")
+    return metrics[stage.decides]
 
 
 class Objective(nn.Module):
@@ -129,7 +137,7 @@ class Objective(nn.Module):
         return self.loss(rows, generator)
 
 
-class Descent:
+class TrainingState:
     """Where a training stands: weights, optimiser, batches, the weights that count, losses not yet reported."""
 
     def __init__(self, module: nn.Module, training: Training, source: Batches, total: int) -> None:

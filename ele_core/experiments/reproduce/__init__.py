@@ -15,7 +15,7 @@ from ele_core.errors import ConfigError, Interrupted
 from ele_core.experiments.reproduce.forecast import Forecast, in_words
 from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
-from ele_core.experiments.reproduce.results import Record, read_record, read_records, up_to_date
+from ele_core.experiments.reproduce.results import Measurement, read_record, read_records, up_to_date
 from ele_core.experiments.reproduce.tables import ComparisonTable
 from ele_core.experiments.reproduce.training import decoding, folder_of, trained
 from ele_core.experiments.study import Paths, ShareSweep, Table
@@ -46,7 +46,7 @@ class Reproduction:
         """Where this study at this scale writes."""
         return self.folder / f"{self.plan.study.name}-{self.plan.scale}"
 
-    def record_of(self, job: Job) -> Record | None:
+    def record_of(self, job: Job) -> Measurement | None:
         """The record of a job, if there is one with the same settings."""
         file = self._file_of(job)
         record = read_record(file) if file.exists() else None
@@ -142,7 +142,7 @@ class Reproduction:
             write_text(file, text)
         return list(files)
 
-    def _known(self) -> list[Record]:
+    def _known(self) -> list[Measurement]:
         """The records that are there with the settings of now, whatever their seed."""
         return up_to_date(read_records(self.results), self.plan.current)
 
@@ -153,7 +153,7 @@ class Reproduction:
         """What gets the record again, whatever else was asked for at the same time; files by their name."""
         options = self.plan.study.files
         config = job.shown.model_dump(mode="json")
-        files = [word for name in job.row.files for word in (f"--{name}", value_at(config, options[name]))]
+        files = [word for name in job.row.files for word in ("--file", f"{name}={value_at(config, options[name])}")]
         what = ["reproduce", self.plan.study.name, "--scale", self.plan.scale, "--seeds", str(job.seed)]
         return [*what, "--row", job.row.name, *files]
 

@@ -26,9 +26,9 @@ def draw_paths(
     data = run.data(context).data
     rows = data.test[: study.examples]
     inputs, truths = data.inputs_at(rows), data.outputs[rows]
-    trace = model.decode(model.queries(inputs), context=context).trace
+    trace = model.decode(model.queries(inputs), trace=True, context=context).trace
     if trace is None:
-        fix = "Set the option that records it, such as decoder.trace=10."
+        fix = "Choose a decoder that can record one (Decoder.traces)."
         raise ConfigError(f"decoder '{model.config.decoder.name}' left no trace to draw.", where="decoder", fix=fix)
     chosen = evenly(len(trace.steps), study.pictures)
     followed = [follow(model, trace, number, chosen, truths) for number in range(len(inputs))]

@@ -180,7 +180,7 @@ def missing(row: Row, files: Mapping[str, File]) -> str | None:
     """What a row needs and does not have, as a sentence."""
     for name in row.files:
         if name not in files:
-            return f"needs --{name} PATH."
+            return f"needs --file {name}=PATH."
     for module, extra in row.packages.items():
         if find_spec(module) is None:
             return f"needs the package {module}: pip install 'explicit-loss-embedding[{extra}]'"
@@ -203,9 +203,10 @@ def given_files(study: Study, files: Mapping[str, str]) -> dict[str, File]:
     """The files that were given, which must be there."""
     for name, path in files.items():
         if name not in study.files:
-            raise ConfigError(f"{study.name} takes no such file.", where=f"--{name}", fix="Leave it out.")
+            what = f"{study.name} takes no file '{name}'.{closest(name, list(study.files))}"
+            raise ConfigError(what, where="--file", fix=f"Files of {study.name}: {', '.join(study.files) or 'none'}.")
         if not Path(path).exists():
-            raise DataError("there is no such file.", where=path, fix=f"Give --{name} a path that exists.")
+            raise DataError("there is no such file.", where=path, fix=f"Give --file {name}= a path that exists.")
     return {name: File(Path(path).absolute(), digest_of(Path(path))) for name, path in files.items()}
 
 

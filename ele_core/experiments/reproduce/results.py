@@ -13,7 +13,7 @@ from ele_core.errors import DataError, ModelError
 from ele_core.experiments.reproduce.plan import without_seed
 from ele_core.files.archive import read_json
 
-Record = dict[str, Any]
+Measurement = dict[str, Any]
 """What one row with one seed came to."""
 
 
@@ -31,12 +31,12 @@ class Summary:
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
-def read_records(folder: Path) -> list[Record]:
+def read_records(folder: Path) -> list[Measurement]:
     """Every record in a folder, by name."""
     return [read_record(file) for file in sorted(folder.glob("*.json"))]
 
 
-def read_record(file: Path) -> Record:
+def read_record(file: Path) -> Measurement:
     """A record that was written; what is none is refused, and left alone."""
     try:
         record = read_json(file)
@@ -47,7 +47,7 @@ def read_record(file: Path) -> Record:
     return record
 
 
-def up_to_date(records: Sequence[Record], current: Mapping[str, Mapping[str, Any]]) -> list[Record]:
+def up_to_date(records: Sequence[Measurement], current: Mapping[str, Mapping[str, Any]]) -> list[Measurement]:
     """The records with the settings that their row has now.
 
     Of a row whose settings are not known, because it cannot be run now, those that agree with most of the others.
@@ -61,7 +61,7 @@ def up_to_date(records: Sequence[Record], current: Mapping[str, Mapping[str, Any
     return kept
 
 
-def summaries(records: Sequence[Record], metrics: Sequence[str]) -> dict[str, Summary]:
+def summaries(records: Sequence[Measurement], metrics: Sequence[str]) -> dict[str, Summary]:
     """Each metric over the records of one row."""
     values = {name: [r["metrics"][name] for r in records if name in r["metrics"]] for name in metrics}
     return {name: Summary.of(found) for name, found in values.items() if found}

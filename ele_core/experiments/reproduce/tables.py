@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ele_core.experiments.reproduce.results import Record, Summary, summaries
+from ele_core.experiments.reproduce.results import Measurement, Summary, summaries
 from ele_core.experiments.study import Row, Table
 from ele_core.interfaces import Reference
 
@@ -28,7 +28,7 @@ class ComparisonTable:
 
     study: Table
     scale: str
-    records: Sequence[Record]
+    records: Sequence[Measurement]
     references: Mapping[str, Reference]
     skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Rows that were not measured, and why."""

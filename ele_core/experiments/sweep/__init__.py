@@ -17,13 +17,12 @@ from ele_core.config import RunConfig
 from ele_core.display.notebook import table
 from ele_core.errors import ConfigError, DataError
 from ele_core.experiments.sweep.figure import draw
-from ele_core.experiments.sweep.lines import LINES, Line, Record, percent
+from ele_core.experiments.sweep.lines import Line, Measurement, installed_lines, lines_for, percent
 from ele_core.files.atomic import write_text
 from ele_core.files.locks import locked
-from ele_core.interfaces import Decoder, Metric
+from ele_core.interfaces import Metric
 from ele_core.model.evaluate import evaluate
 from ele_core.model.model import Model
-from ele_core.plugins import registry
 from ele_core.runs.records import measurement
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -48,17 +47,17 @@ def sweep(
 ) -> Sweep:
     """Measure each line on each share, and write `sweep.json`, `sweep.svg` and `sweep.png` into `folder`.
 
-    Without `lines`, all that the run's surrogate can decode. `changes` are further overrides, by line. `sweep.json`
-    grows with every measurement, and what stands there with the same settings is not measured again. The figure and
-    what is returned hold all that was measured with this model on these pairs, now or before.
+    Without `lines`, every variant of an installed decoder that the run's surrogate allows. `changes` are further
+    overrides, by line. `sweep.json` grows with every measurement, and what stands there with the same settings is not
+    measured again. The figure and what is returned hold all that was measured with this model on these pairs, now or
+    before.
     """
     check_names(lines)
     check_shares(shares)
     model = run.model()
-    bench = Bench(run, model, split, limit, monitor, changes or {})
-    points = [
-        bench.point(line, share) for line in dict.fromkeys(lines or possible(model)) for share in dict.fromkeys(shares)
-    ]
+    known = lines_for(model, lines)
+    bench = Bench(run, model, split, limit, monitor, known, changes or {})
+    points = [bench.point(line, share) for line in dict.fromkeys(lines or known) for share in dict.fromkeys(shares)]
     file = folder / "sweep.json"
     missing = [point for point in points if point.settings not in map(settings_of, read_records(file))]
     if len(missing) < len(points):
@@ -67,10 +66,10 @@ def sweep(
         for number, point in enumerate(missing, start=1):
             monitor.message(f"{number} of {len(missing)}: {point.line}, {percent(point.share)} of the candidates")
             record = bench.measure(point, command)
-            others = [known for known in read_records(file) if not point.replaces(known)]
+            others = [other for other in read_records(file) if not point.replaces(other)]
             write_text(file, json.dumps([*others, record], indent=2, ensure_ascii=False) + "\n")
-    result = Sweep.of(filter(bench.measured, read_records(file)), model)
-    draw(result.records, result.panels, folder)
+    result = Sweep.of(filter(bench.measured, read_records(file)), list(known.values()), model)
+    draw(result.records, result.panels, result.lines, folder)
     return result
 
 
@@ -78,20 +77,22 @@ def sweep(
 class Sweep:
     """The measurements of one model on the same pairs, line after line, each by growing share."""
 
-    records: list[Record]
+    records: list[Measurement]
     columns: list[str]
     """The metrics of the space."""
     panels: list[Metric[Any]]
     """The metrics that the figure shows."""
+    lines: list[Line] = dataclasses.field(default_factory=list)
+    """Every line of the model, measured or not: the place of a line decides how it looks."""
 
     @classmethod
-    def of(cls, records: Iterable[Record], model: Model) -> Sweep:
+    def of(cls, records: Iterable[Measurement], lines: list[Line], model: Model) -> Sweep:
         """Records in the order of the figure: the primary metric of the model's space, and `exact`."""
-        order = list(LINES)
+        order = [line.name for line in lines]
         metrics = {metric.name: metric for metric in (*model.space.metrics, model.space.exact_match)}
         panels = dict.fromkeys((next(iter(metrics)), model.space.exact_match.name))
         ordered = sorted(records, key=lambda record: (order.index(record["line"]), record["share"]))
-        return cls(ordered, list(metrics), [metrics[name] for name in panels])
+        return cls(ordered, list(metrics), [metrics[name] for name in panels], lines)
 
     def __str__(self) -> str:
         """A table with a row for each measurement."""
@@ -132,7 +133,7 @@ class Point:
         """All that the outcome depends on."""
         return {**self._position, "decoder": self.config.decoder.model_dump(mode="json")}
 
-    def replaces(self, record: Record) -> bool:
+    def replaces(self, record: Measurement) -> bool:
         """Whether `record` would be the same point of the figure, perhaps measured with other options."""
         return all(record.get(name) == value for name, value in self._position.items())
 
@@ -141,7 +142,7 @@ class Point:
         return {"line": self.line, "share": self.share, **self.place}
 
 
-def settings_of(record: Record) -> dict[str, Any]:
+def settings_of(record: Measurement) -> dict[str, Any]:
     """The settings of a point that was measured."""
     return {name: record.get(name) for name in ("line", "share", "split", "pairs", "model", "decoder")}
 
@@ -156,9 +157,11 @@ class Bench:
         split: str,
         limit: int | None,
         monitor: Monitor,
+        lines: Mapping[str, Line],
         changes: Mapping[str, Sequence[str]],
     ) -> None:
         self.run = run
+        self.lines = lines
         self.changes = changes
         self.model = model
         self.split = split
@@ -170,11 +173,11 @@ class Bench:
 
     def point(self, line: str, share: float) -> Point:
         """A line on a share, with the configuration it is decoded by."""
-        differing = [*overrides(line, share), *self.changes.get(line, ())]
+        differing = [*self.lines[line].overrides, f"candidates.share={share}", *self.changes.get(line, ())]
         config = configuration.load(self.run.folder / "config.toml", differing)
         return Point(line, share, differing, config, self.place)
 
-    def measure(self, point: Point, command: Sequence[str]) -> Record:
+    def measure(self, point: Point, command: Sequence[str]) -> Measurement:
         """Decode and measure one point; the seconds are those of decoding and measuring, not of loading."""
         inputs, outputs = self.pairs = self.pairs or self._load()
         started = time.monotonic()
@@ -185,9 +188,9 @@ class Bench:
         about = measurement(self.run, result, command=command, split=self.split, oracle=False, seconds=seconds)
         return {"line": point.line, "share": point.share, "overrides": point.overrides, **about, **self.place}
 
-    def measured(self, record: Record) -> bool:
+    def measured(self, record: Measurement) -> bool:
         """Whether a record is of this model on these pairs, and of a line that there is."""
-        return record.get("line") in LINES and all(record.get(name) == value for name, value in self.place.items())
+        return record.get("line") in self.lines and all(record.get(name) == value for name, value in self.place.items())
 
     def _load(self) -> tuple[list[Any], Any]:
         data = self.run.data(self.context).data
@@ -195,31 +198,14 @@ class Bench:
         return data.inputs_at(rows), data.outputs[rows]
 
 
-def overrides(line: str, share: float) -> list[str]:
-    """What differs from a run's own configuration."""
-    return [*LINES[line].overrides, f"candidates.share={share}"]
-
-
-def possible(model: Model) -> list[str]:
-    """The lines that do not need a gradient which the model's surrogate does not have."""
-    if model.surrogate.differentiable:
-        return list(LINES)
-    return [name for name, line in LINES.items() if not needs_gradient(line)]
-
-
-def needs_gradient(line: Line) -> bool:
-    """Whether a line decodes by the gradient of the loss."""
-    decoder: type[Decoder] = registry().get("decoder", line.overrides[0].removeprefix("decoder="))
-    return decoder().needs_gradient
-
-
-def check_names(lines: Sequence[str]) -> None:
-    """Refuse a line that there is not, with the nearest and all there are."""
-    for name in lines:
-        if name not in LINES:
-            close = get_close_matches(name, LINES, 1)
+def check_names(names: Sequence[str]) -> None:
+    """Refuse the name of a line that no installed decoder has, with the nearest one and all there are."""
+    lines = installed_lines()
+    for name in names:
+        if name not in lines:
+            close = get_close_matches(name, lines, 1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise ConfigError(f"there is no line '{name}'.{hint}", where="--decoder", fix=f"Lines: {', '.join(LINES)}.")
+            raise ConfigError(f"there is no line '{name}'.{hint}", where="--decoder", fix=f"Lines: {', '.join(lines)}.")
 
 
 def check_shares(shares: Sequence[float]) -> None:
@@ -230,7 +216,7 @@ def check_shares(shares: Sequence[float]) -> None:
             raise ConfigError(f"{share:g} is not a share of the candidates:", where="--share", fix=fix)
 
 
-def read_records(file: Path) -> list[Record]:
+def read_records(file: Path) -> list[Measurement]:
     """The measurements written so far."""
     if not file.exists():
         return []

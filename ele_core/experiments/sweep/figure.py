@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ele_core.experiments.sweep.lines import LINES, Record, percent
+from ele_core.experiments.sweep.lines import Line, Measurement, percent
 from ele_core.files.atomic import write_bytes, write_text
 from ele_core.interfaces import Metric
 
@@ -24,16 +25,34 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "ele",  # equal results give equal files
 }
+# The colours are those of Okabe and Ito, which people tell apart whatever their colour vision.
+COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
+MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+STROKES = ("-", ":", "--", "-", "-.")
 DOTS = 200
 """Dots to an inch of the PNG."""
 
 
-def draw(records: Sequence[Record], panels: Sequence[Metric[Any]], folder: Path) -> None:
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """How a line is drawn."""
+
+    colour: str
+    marker: str
+    stroke: str
+
+    @classmethod
+    def at(cls, place: int) -> Look:
+        """The look of the line at a place; marker and stroke alone tell the first 35 lines apart."""
+        return cls(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], STROKES[place % len(STROKES)])
+
+
+def draw(records: Sequence[Measurement], panels: Sequence[Metric[Any]], lines: Sequence[Line], folder: Path) -> None:
     """Write the figure as `sweep.svg` and `sweep.png`."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
-        drawn = figure(records, panels)
+        drawn = figure(records, panels, lines)
         svg, png = io.StringIO(), io.BytesIO()
         drawn.savefig(svg, format="svg", metadata={"Date": None})
         drawn.savefig(png, format="png", dpi=DOTS)
@@ -41,7 +60,7 @@ def draw(records: Sequence[Record], panels: Sequence[Metric[Any]], folder: Path)
     write_bytes(folder / "sweep.png", png.getvalue())
 
 
-def figure(records: Sequence[Record], panels: Sequence[Metric[Any]]) -> Figure:
+def figure(records: Sequence[Measurement], panels: Sequence[Metric[Any]], lines: Sequence[Line]) -> Figure:
     """A panel for each metric, a line for each decoder, over the share of the candidates."""
     from matplotlib.figure import Figure
 
@@ -49,22 +68,23 @@ def figure(records: Sequence[Record], panels: Sequence[Metric[Any]]) -> Figure:
     drawn = Figure(figsize=(max(3.2 * count, 4.8), 3.2), layout="constrained")
     axes = [drawn.add_subplot(1, count, place) for place in range(1, count + 1)]
     for panel, metric in zip(axes, panels, strict=True):
-        draw_panel(panel, metric, records)
+        draw_panel(panel, metric, records, lines)
     handles, labels = axes[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=2)
     return drawn
 
 
-def draw_panel(axes: Axes, metric: Metric[Any], records: Sequence[Record]) -> None:
+def draw_panel(axes: Axes, metric: Metric[Any], records: Sequence[Measurement], lines: Sequence[Line]) -> None:
     """One metric of all lines; a logarithmic axis, ticked at the shares that were measured."""
-    for name, line in LINES.items():
-        own = [record for record in records if record["line"] == name]
+    for place, line in enumerate(lines):
+        own = [record for record in records if record["line"] == line.name]
         if own:
             values = [record["metrics"][metric.name] for record in own]
             shares = [record["share"] for record in own]
-            over = 2 if line.stroke == "-" else 3
-            look = f"{line.stroke}{line.marker}"
-            axes.plot(shares, values, look, color=line.colour, fillstyle="none", label=line.label, zorder=over)
+            look = Look.at(place)
+            over = 2 if look.stroke == "-" else 3  # a broken line over a whole one: both are seen where they meet
+            style = f"{look.stroke}{look.marker}"
+            axes.plot(shares, values, style, color=look.colour, fillstyle="none", label=line.label, zorder=over)
     shares = sorted({record["share"] for record in records})
     axes.set_xscale("log")
     axes.set_xticks(shares, [percent(share).removesuffix(" %") for share in shares])

@@ -1,35 +1,94 @@
-"""The ways to decode that a sweep follows."""
+"""The ways to decode that a sweep follows: the variants that the installed decoders declare."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-Record = dict[str, Any]
+from ele_core import config as configuration
+from ele_core.config.diff import flatten
+from ele_core.errors import ConfigError, EleError, PluginError
+from ele_core.interfaces import Choice, Decoder, Variant
+from ele_core.model.model import Model
+from ele_core.plugins import registry
+
+Measurement = dict[str, Any]
 """One measurement as `sweep.json` holds it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A way to decode that is followed over the shares: its overrides, and how it looks."""
+    """A way to decode that is followed over the shares: a variant of a decoder."""
 
-    label: str
-    overrides: tuple[str, ...]
-    colour: str
-    marker: str
-    stroke: str
+    decoder: str
+    variant: Variant
+
+    @property
+    def name(self) -> str:
+        """What `--decoder` and the measurements call it."""
+        return self.variant.name
+
+    @property
+    def label(self) -> str:
+        """What the figure calls it."""
+        return self.variant.label or self.variant.name
+
+    @property
+    def overrides(self) -> list[str]:
+        """What differs from a run's own configuration."""
+        options = flatten({"decoder": self.variant.options}).items()
+        return [f"decoder={self.decoder}", *(written(path, value) for path, value in options)]
+
+    @property
+    def choice(self) -> Choice:
+        """The decoder with the options of the variant."""
+        return Choice(name=self.decoder, **self.variant.options)
 
 
-# The colours are those of Okabe and Ito, which people tell apart whatever their colour vision. A broken line is drawn
-# over a whole one, so that both are seen where they meet.
-LINES = {
-    "candidates": Line("candidates", ("decoder=candidates",), "#000000", "o", "-"),
-    "pgd-random": Line("pgd from random candidates", ("decoder=pgd", "decoder.start=random"), "#E69F00", "^", ":"),
-    "pgd-best": Line("pgd from the best candidates", ("decoder=pgd", "decoder.start=best"), "#0072B2", "s", "--"),
-    "search": Line("search", ("decoder=search",), "#009E73", "D", "-"),
-}
+def installed_lines() -> dict[str, Line]:
+    """Every variant of every installed decoder, in the order of the registry's names."""
+    found: dict[str, Line] = {}
+    for line in _declared():
+        if line.name in found:
+            first, second = (f"'{each.decoder}'" for each in (found[line.name], line))
+            what = f"the decoders {first} and {second} both declare a variant '{line.name}'."
+            raise ConfigError(what, where="sweep", fix="Uninstall one of them, or rename its variant.")
+        found[line.name] = line
+    return found
+
+
+def lines_for(model: Model, asked: Sequence[str] = ()) -> dict[str, Line]:
+    """The lines that this model's surrogate allows, and those asked for by name."""
+    return {name: line for name, line in installed_lines().items() if name in asked or allowed(line, model)}
+
+
+def allowed(line: Line, model: Model) -> bool:
+    """Whether a model can be decoded by a line."""
+    try:
+        model.decoder(line.choice)
+    except EleError:
+        return False
+    return True
+
+
+def written(path: str, value: Any) -> str:
+    """An override; a word stands without quotes, as one would type it."""
+    bare, quoted = f"{path}={value}", configuration.override(path, value)
+    same = isinstance(value, str) and configuration.parse_overrides([bare]) == configuration.parse_overrides([quoted])
+    return bare if same else quoted
 
 
 def percent(share: float) -> str:
     """A share as text: 0.1 is 10 %."""
     return f"{100 * share:.3g} %"
+
+
+def _declared() -> Iterator[Line]:
+    for name in registry().names("decoder"):
+        try:
+            decoder: type[Decoder] = registry().get("decoder", name)
+        except PluginError:  # a decoder that cannot be imported has no lines
+            continue
+        for variant in decoder.variants or (Variant(name),):
+            yield Line(name, variant)

@@ -17,7 +17,7 @@ from ele_core.errors import ConfigError, EleError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
 from ele_core.experiments.tune.storage import Direction, next_trial, open_search, require_optuna
 from ele_core.experiments.tune.trials import TrialMonitor, as_words, measured
-from ele_core.interfaces import Metric
+from ele_core.interfaces import Metric, Regressor
 from ele_core.plugins import registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
@@ -92,11 +92,13 @@ class Search:
         """Try until there are so many trials in the storage, those of other processes included."""
         metric = self.metric(monitor)
         study = self.open(metric)
-        seed = configuration.load(self.source, self.overrides).seed
+        config = configuration.load(self.source, self.overrides)
+        regressor: type[Regressor] = registry().get("regressor", config.regressor.name)
+        sign = 1 if metric.direction == "min" else -1
         with Stop().listening() as stop:
-            while (trial := next_trial(study, self.storage, self.ranges, trials, seed)) is not None:
+            while (trial := next_trial(study, self.storage, self.ranges, trials, config.seed)) is not None:
                 monitor.message(f"trial {trial.number}, {trials} in all: {as_words(trial.params)}")
-                shown = TrialMonitor(trial, monitor, stop, 1 if metric.direction == "min" else -1)
+                shown = TrialMonitor(trial, monitor, stop, sign, regressor.stages)
                 monitor.message(f"trial {trial.number}: {self._attempt(study, trial, metric, shown)}")
                 if stop.signal:
                     raise self._stopped(stop.signal)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ele_core.config import RunConfig
 from ele_core.errors import Interrupted
+from ele_core.interfaces import Stage
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.signals import Stop
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     import optuna
 
 Item = TypeVar("Item")
-STAGE = "regression"
-"""The stage whose evaluations tell early how good a trial will be."""
+STRIDE = 1 << 32
+"""Steps between two stages, so that a step of one is never compared with a step of another."""
 
 
 def measured(
@@ -50,23 +51,26 @@ def kept(folder: Path | None, near: Path) -> Iterator[Path]:
 
 
 class TrialMonitor(Monitor):
-    """Shows progress, and ends a trial whose regression is worse than the median of the others at the same step."""
+    """Shows progress, and ends a trial that is worse than the median of the others at the same step of a stage."""
 
-    def __init__(self, trial: optuna.Trial, shown: Monitor, stop: Stop, sign: int) -> None:
+    def __init__(self, trial: optuna.Trial, shown: Monitor, stop: Stop, sign: int, stages: Sequence[Stage]) -> None:
         self.trial = trial
         self.shown = shown
         self.stop = stop
+        self.places = {stage.name: (place, stage.decides) for place, stage in enumerate(stages)}
+        """Of each stage whose evaluations tell early how good a trial will be: its place, and the metric to compare."""
         self.sign = sign
         """1 where the search minimises, −1 where it maximises: errors are reported as what it looks for."""
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
-        """Report an error of the regression, and stop where the pruner says so."""
+        """Report what decides in a stage, and stop where the pruner says so."""
         import optuna
 
         self.message("")
-        if stage != STAGE or "validation_error" not in metrics:
+        place, decides = self.places.get(stage, (0, ""))
+        if decides not in metrics:
             return
-        self.trial.report(self.sign * metrics["validation_error"], step)
+        self.trial.report(self.sign * metrics[decides], place * STRIDE + step)
         if self.trial.should_prune():
             raise optuna.TrialPruned
 

@@ -1,8 +1,7 @@
 // Learning curves: every series of a stage over its steps, and a ring where the weights were kept.
 function curve(chosen, width) {
   const names = Object.keys(chosen.series);
-  const main = names.filter((name) => name === "loss" || name === chosen.decides);
-  const shown = main.length ? main : names;
+  const shown = shownSeries(chosen);
   const [low, high] = extent(shown.flatMap((name) => chosen.series[name]), 0.06);
   const { picture, x, y, room } = frame(width, 300, [0, chosen.steps.at(-1)], [Math.min(0, low) < 0 && low > -high / 8 ? 0 : low, high], {
     xLabel: "step", label: `Learning curve of ${chosen.stage}`,
@@ -31,14 +30,20 @@ function curve(chosen, width) {
   return picture;
 }
 
+// The training loss and what decides; every series where nothing is known to decide.
+function shownSeries(chosen) {
+  const names = Object.keys(chosen.series);
+  return chosen.decides === null ? names : names.filter((name) => name === "loss" || name === chosen.decides);
+}
+
 function curveCard(chosen) {
   const names = Object.keys(chosen.series);
   const box = element("div", { class: "chart" });
   const legend = element("div", { class: "legend flat" });
-  const paint = () => legend.replaceChildren(...names.filter((n) => n === "loss" || n === chosen.decides).map((name) => {
+  const paint = () => legend.replaceChildren(...shownSeries(chosen).map((name) => {
     const swatch = element("span", { class: "swatch" });
     swatch.style.background = colour(COLOURS[names.indexOf(name) % COLOURS.length]);
-    return element("span", { class: "item" }, swatch, name === "loss" ? "training loss" : `${name.replaceAll("_", " ")} (decides)`);
+    return element("span", { class: "item" }, swatch, name === "loss" ? "training loss" : `${name.replaceAll("_", " ")}${name === chosen.decides ? " (decides)" : ""}`);
   }));
   redraws.push(paint);
   drawn(box, (width) => curve(chosen, width));

@@ -38,7 +38,9 @@ class BarycenterDecoder(Decoder):
         """Only `fgw`, whose queries are weighted graphs."""
         require_fused("fgw-barycenter", surrogate)
 
-    def decode(self, queries: Tensor, problem: Problem, *, top_k: int = 1, context: Context) -> Decoding:
+    def decode(
+        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+    ) -> Decoding:
         """The `top_k` distinct structures of least energy among those found; fewer found: the best stands in."""
         surrogate = require_fused("fgw-barycenter", problem.surrogate)
         if not len(queries):

@@ -20,14 +20,15 @@ from ele_core import (
     Sketch,
     SketchedKernel,
     SparseRows,
+    Stage,
     Surrogate,
     Tensors,
-    input_features,
 )
 from ele_graphs.rivals.fgw.surrogate import require_fused
 
 CHUNK = 2048
 """Inputs mapped at once."""
+REGRESSION = Stage("regression", decides="validation_energy")
 CELLS = 1 << 25
 """Weights held at once: 128 MiB."""
 
@@ -38,6 +39,8 @@ class FusedRidgeRegressor(Regressor):
     Of the n weights the greatest few are kept, those above zero, and made to add up to 1. λ is the one for which the
     neighbours of the validation inputs are nearest to the truth: Σ_i α_i(x) FGW(y, y_i) is least.
     """
+
+    stages = (REGRESSION,)
 
     class Config(KernelOptions):
         """The input kernel, its sketch, the penalties to choose from, and how many training graphs make a query."""
@@ -69,9 +72,9 @@ class FusedRidgeRegressor(Regressor):
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Sketch the inputs, and solve for the best penalty: one eigendecomposition of ZᵀZ serves all."""
-        self.map.fit(self._features, train[0], context, "regression")
+        self.map.fit(self._features, train[0], context, REGRESSION.name)
         starts = range(0, len(train[0]), CHUNK)
-        shown = context.monitor.progress(starts, description="regression", total=len(starts))
+        shown = context.monitor.progress(starts, description=REGRESSION.name, total=len(starts))
         self.mapped = torch.cat([self._map(train[0][start : start + CHUNK]) for start in shown])
         self.graphs = self.surrogate.embed(train[1]).to(context.device)
         values, vectors = torch.linalg.eigh(self.mapped.double().T @ self.mapped.double())
@@ -82,8 +85,8 @@ class FusedRidgeRegressor(Regressor):
             shrunk = 1 / (values.clamp(min=0) + len(train[0]) * penalty)
             self.inverse = ((vectors * shrunk) @ vectors.T).float()
             energy = self.surrogate.energy(self.predict(held_out[0]), held_out[1]).mean().item()
-            metrics = {"validation_energy": energy, "log10_penalty": math.log10(penalty)}
-            context.monitor.evaluation("regression", step, metrics, best=energy < least)
+            metrics = {REGRESSION.decides: energy, "log10_penalty": math.log10(penalty)}
+            context.monitor.evaluation(REGRESSION.name, step, metrics, best=energy < least)
             if energy < least:
                 least, best = energy, self.inverse
         self.inverse = best
@@ -122,7 +125,7 @@ class FusedRidgeRegressor(Regressor):
         return self.fused.layout.pack(kept / kept.sum(dim=1, keepdim=True), graphs)
 
     def _features(self, inputs: Tensors) -> SparseRows:
-        return input_features(inputs, self.config.grams)
+        return self.inputs.features(inputs, grams=self.config.grams)
 
     def _map(self, inputs: Tensors) -> Tensor:
         return self.map(self._features(inputs))

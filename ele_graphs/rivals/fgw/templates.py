@@ -17,6 +17,7 @@ from ele_core import (
     NetworkLearner,
     Regressor,
     ShuffledBatches,
+    Stage,
     Surrogate,
     Takes,
     Tensors,
@@ -29,6 +30,7 @@ from ele_graphs.rivals.fgw.distance import objective
 from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
 from ele_graphs.rivals.fgw.surrogate import require_fused
 
+REGRESSION = Stage("regression", decides="validation_distance")
 CHUNK = 256
 """Inputs predicted at once."""
 
@@ -39,6 +41,8 @@ class TemplateRegressor(NetworkLearner, Regressor):
     w is a softmax of a backbone, the templates t_k are learned with it, and the number of nodes is predicted beside it.
     A barycenter takes `templates` × `rounds` distances for each input, in training too: sizes should be small.
     """
+
+    stages = (REGRESSION,)
 
     class Config(ComponentConfig):
         """The dictionary, the network on it, and its training."""
@@ -73,7 +77,7 @@ class TemplateRegressor(NetworkLearner, Regressor):
         """Begin the dictionary with training graphs, then train it and the backbone together."""
         inputs, training = train[0], self.config.training
         targets = self.fused.soften(train[1]).to(context.device)
-        self.network.dictionary.begin(targets, context.generator("regression", "templates"))
+        self.network.dictionary.begin(targets, context.generator(REGRESSION.name, "templates"))
         seen, truths = (part[: self.config.validated] for part in validation)
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
@@ -86,17 +90,19 @@ class TemplateRegressor(NetworkLearner, Regressor):
 
         def evaluate() -> dict[str, float]:
             queries = context.processes.spread(self.predict, seen)
-            return {"validation_distance": self.surrogate.energy(queries, truths).mean().item()}
+            return {REGRESSION.decides: self.surrogate.energy(queries, truths).mean().item()}
 
         optimise(
             self.network,
             training,
             count=len(inputs),
-            source=ShuffledBatches(len(inputs), training.batch_size, context, "regression", self.inputs.sizes(inputs)),
+            source=ShuffledBatches(
+                len(inputs), training.batch_size, context, REGRESSION.name, self.inputs.sizes(inputs)
+            ),
             loss=loss,
             evaluate=evaluate,
             context=context,
-            stage="regression",
+            stage=REGRESSION,
         )
 
     def predict(self, inputs: Tensors) -> Tensor:

@@ -119,7 +119,7 @@ def test_a_path_of_an_input_that_is_not_there_is_an_index_error(space):
 
 
 def test_without_a_trace_it_is_said_how_to_get_one(space):
-    with pytest.raises(DataError, match='"trace": True'):
+    with pytest.raises(DataError, match="trace=True"):
         predictions(space).trace(0)
 
 

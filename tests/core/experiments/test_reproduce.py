@@ -214,24 +214,25 @@ def test_a_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
 
 def test_rows_that_need_what_is_not_there_are_skipped_with_a_sentence(folder):
     said = (folder / "said.txt").read_text()
-    assert "skipped: extra needs --gdb11 PATH." in said
+    assert "skipped: extra needs --file gdb11=PATH." in said
     reason = "package needs the package no_such_module: pip install 'explicit-loss-embedding[baselines]'"
     assert f"skipped: {reason}" in said
     text = (folder / "table1-small" / "table1.md").read_text()
-    assert f"Not measured: extra needs --gdb11 PATH. {reason}" in text
+    assert f"Not measured: extra needs --file gdb11=PATH. {reason}" in text
 
 
 def test_a_study_of_which_nothing_can_be_run_is_an_error(tmp_path, monkeypatch):
     declare(monkeypatch, Table("table1", "Numbers", ROWS[3:], SCALES, {"gdb11": "task.seed"}, metrics=("exact",)))
     error = ele("table1", "-o", tmp_path / "new").exception
     assert isinstance(error, ConfigError)
-    assert str(error) == "table1: the row 'extra' needs --gdb11 PATH."
+    assert str(error) == "table1: the row 'extra' needs --file gdb11=PATH."
 
 
 def test_a_row_that_was_not_asked_for_is_in_the_table_as_not_run(tmp_path):
     assert ele("table1", "--row", "wider", "-o", tmp_path).exit_code == 0
     text = (tmp_path / "table1-small" / "table1.md").read_text()
-    assert "Not measured: plain & simple has not been run. plain + pgd has not been run. extra needs --gdb11" in text
+    missing = "plain & simple has not been run. plain + pgd has not been run. extra needs --file gdb11=PATH."
+    assert f"Not measured: {missing}" in text
 
 
 @pytest.mark.parametrize(
@@ -305,8 +306,9 @@ def test_a_file_is_shown_by_its_name_and_compared_by_what_is_in_it(tmp_path):
         (["table1", "--scale", "huge"], "--scale: there is no scale 'huge'. Scales of table1: small, full."),
         (["table1", "--row", "widre"], "--row: there is no row 'widre'. Did you mean 'wider'?"),
         (["table1", "--seeds", "0,x"], "--seeds: '0,x' is no list of seeds. Write it as 0,1,2."),
-        (["figure3", "--gdb11", "x"], "--gdb11: figure3 takes no such file."),
-        (["table1", "--row", "extra"], "--row: the row 'extra' needs --gdb11 PATH."),
+        (["figure3", "--file", "gdb11=x"], "--file: figure3 takes no file 'gdb11'. Files of figure3: none."),
+        (["table1", "--file", "gdb1=x"], "no file 'gdb1'. Did you mean 'gdb11'? Files of table1: gdb11."),
+        (["table1", "--row", "extra"], "--row: the row 'extra' needs --file gdb11=PATH."),
         (["table1", "--runs", __file__], "is a file, not a folder. Choose another."),
     ],
 )
@@ -315,6 +317,49 @@ def test_what_there_is_not_is_refused_before_anything_is_written(tmp_path, argum
     assert isinstance(error, ConfigError)
     assert message in str(error)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["figure3", "--gdb11", "x"], "No such option: --gdb11. Files of figure3: none."),
+        (["table1", "--sedes", "3"], "No such option: --sedes. Files of table1: --file gdb11=PATH."),
+        (["--sedes=3", "table1"], "No such option: --sedes. Files of table1: --file gdb11=PATH."),
+        (["table1", "--gdb11"], "Option '--gdb11' requires an argument."),
+        (["table1", "--file", "gdb11"], "'gdb11' is not of the form NAME=PATH."),
+        (["table1", "table2"], "Got unexpected extra argument (table2)"),
+        (["--gdb11", "table1"], "Missing argument 'STUDY' before --gdb11."),
+        ([], "Missing argument 'STUDY'"),
+    ],
+)
+def test_what_is_misspelt_is_a_usage_error(tmp_path, arguments, message):
+    result = ele(*arguments, "-o", tmp_path / "new")
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("spelling", [["--file", "gdb11={}"], ["--gdb11", "{}"], ["--gdb11={}"]])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_file_is_given_by_name_or_by_an_option_of_its_own(tmp_path, monkeypatch, spelling, first):
+    study = Table("table1", "Numbers", ROWS[3:4], SCALES, {"gdb11": "input.pattern"}, metrics=("exact",))
+    declare(monkeypatch, study)
+    file = tmp_path / "7"
+    file.write_text("7")
+    words = [word.format(file) for word in spelling]
+    result = ele(*(["table1", *words] if first else [*words, "table1"]), "--dry-run", "-o", tmp_path / "new")
+    assert result.exit_code == 0, result.output
+    assert "extra, seed 0: to do" in result.output
+
+
+def test_the_command_of_a_record_names_the_file(tmp_path):
+    row = Row("extra", ("decoder=candidates",), files=("gdb11",))
+    study = Table("table1", "Numbers", (row,), SCALES, {"gdb11": "input.pattern"}, metrics=("exact",))
+    file = tmp_path / "7"
+    file.write_text("7")
+    plan = module.make_plan("number-words", study, files={"gdb11": str(file)})
+    work = module.Reproduction(plan, tmp_path, tmp_path / "runs", Monitor())
+    assert work._command(plan.jobs[0])[-2:] == ["--file", "gdb11=7"]
 
 
 def test_a_file_that_is_no_record_is_named_and_left_alone(copied):
@@ -400,7 +445,7 @@ def test_latex_escapes_what_means_something_else_there(folder):
     text = (folder / "table1-small" / "table1.tex").read_text("utf-8")
     assert r"plain \& simple & 1.500 $\pm$ 0.250 & " in text
     assert r"needs the package no\_such\_module" in text
-    assert r"extra needs -{}-gdb11 PATH." in text, "two hyphens would become a dash"
+    assert r"extra needs -{}-file gdb11=PATH." in text, "two hyphens would become a dash"
     assert r"\label{tab:table1}" in text
     assert text.count(r"\\") == 1 + len(ROWS)
     assert text.count("{") == text.count("}")

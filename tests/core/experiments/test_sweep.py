@@ -15,11 +15,15 @@ from click.testing import CliRunner, Result
 from ele_core.cli import cli
 from ele_core.errors import ConfigError, DataError
 from ele_core.experiments import sweep as module
-from ele_core.experiments.sweep import LINES, SHARES, percent, possible
-from ele_core.experiments.sweep.figure import figure
+from ele_core.experiments.sweep import SHARES, percent
+from ele_core.experiments.sweep.figure import Look, figure
+from ele_core.experiments.sweep.lines import installed_lines, lines_for, written
+from ele_core.interfaces import Variant
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 
+LINES = ("candidates", "pgd-random", "pgd-best", "search")
+"""The lines that ship for a differentiable surrogate."""
 SMALL = ("--decoder", "candidates", "--decoder", "search", "--share", "0.1", "--share", "1", "--limit", "4")
 
 
@@ -91,9 +95,40 @@ def test_every_line_decodes_by_the_decoder_and_the_start_it_is_named_for(run, tm
 
 def test_lines_that_need_a_gradient_are_left_out_where_there_is_none(run, monkeypatch):
     model = Run(run).model()
-    assert possible(model) == list(LINES)
+    assert list(lines_for(model)) == list(LINES)
     monkeypatch.setattr(type(model.surrogate), "differentiable", False)
-    assert possible(model) == ["candidates", "search"]
+    assert list(lines_for(model)) == ["candidates", "search"]
+
+
+def test_a_line_that_the_surrogate_refuses_is_installed_but_left_out(run):
+    assert list(installed_lines()) == ["candidates", "fgw-barycenter", "pgd-random", "pgd-best", "search"]
+    assert "fgw-barycenter" not in lines_for(Run(run).model())
+    error = ele(run, "--decoder", "fgw-barycenter").exception
+    assert isinstance(error, ConfigError)
+    assert "weighted graphs" in str(error)
+
+
+def test_the_overrides_of_the_shipped_lines_are_those_of_earlier_sweeps():
+    lines = installed_lines()
+    assert lines["candidates"].overrides == ["decoder=candidates"]
+    assert lines["pgd-random"].overrides == ["decoder=pgd", "decoder.start=random"]
+    assert lines["pgd-best"].overrides == ["decoder=pgd", "decoder.start=best"]
+    assert lines["search"].overrides == ["decoder=search"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("best", "a=best"), ("true", 'a="true"'), (3, "a=3"), (None, "a=none"), (True, "a=true")]
+)
+def test_an_option_of_a_variant_is_written_as_one_would_type_it(value, text):
+    assert written("a", value) == text
+
+
+def test_two_decoders_with_a_variant_of_the_same_name_are_both_named(monkeypatch):
+    from ele_core.components.decoders.candidates import CandidatesDecoder
+
+    monkeypatch.setattr(CandidatesDecoder, "variants", (Variant("search"),))
+    with pytest.raises(ConfigError, match="the decoders 'candidates' and 'search' both declare a variant 'search'"):
+        installed_lines()
 
 
 def test_the_table_has_a_row_for_each_measurement_under_the_metrics_of_the_space(run):
@@ -122,9 +157,12 @@ def test_the_figure_is_a_real_svg_and_a_real_png(run):
 
 def test_the_figure_has_a_line_for_each_decoder_over_a_logarithmic_share(run, tmp_path):
     result = measure(run, tmp_path, lines=["candidates", "pgd-best"])
-    (panel,) = figure(result.records, result.panels).axes
+    (panel,) = figure(result.records, result.panels, result.lines).axes
     assert panel.get_xscale() == "log"
-    assert [line.get_label() for line in panel.get_lines()[:2]] == [LINES[n].label for n in ("candidates", "pgd-best")]
+    assert [line.get_label() for line in panel.get_lines()[:2]] == [
+        "candidates",
+        "pgd from the best candidates",
+    ]
     assert [tick.get_text() for tick in panel.get_xticklabels()] == ["10", "100"]
     for line, name in zip(panel.get_lines()[:2], ("candidates", "pgd-best"), strict=True):
         own = [record for record in result.records if record["line"] == name]
@@ -138,7 +176,7 @@ def test_a_space_whose_first_metric_is_another_gets_a_panel_for_it_and_one_for_e
     monkeypatch.setattr(space, "metrics", (distance,))
     result = measure(run, tmp_path)
     assert [metric.name for metric in result.panels] == result.columns == ["edit_distance", "exact"]
-    labels = [panel.get_ylabel() for panel in figure(result.records, result.panels).axes]
+    labels = [panel.get_ylabel() for panel in figure(result.records, result.panels, result.lines).axes]
     assert labels == ["edit_distance (lower is better)", f"{exact.name} (higher is better)"]
 
 
@@ -251,12 +289,32 @@ def test_a_file_that_is_no_sweep_is_named_and_left_alone(run, tmp_path, text, me
     assert (tmp_path / "sweep.json").read_text() == text
 
 
-def test_the_help_names_every_line_and_share():
+def test_the_help_names_every_share():
     text = " ".join(ele("--help").output.split())
-    assert all(name in text for name in LINES)
     assert ", ".join(f"{share:g}" for share in SHARES) in text
 
 
 def test_every_line_is_told_from_the_others_without_its_colour():
-    looks = [(line.marker, line.stroke) for line in LINES.values()]
-    assert len(set(looks)) == len({line.colour for line in LINES.values()}) == len(LINES)
+    looks = [Look.at(place) for place in range(8)]
+    assert len({(look.marker, look.stroke) for look in looks}) == len({look.colour for look in looks}) == len(looks)
+
+
+def test_the_shipped_lines_look_as_they_always_did(run, tmp_path):
+    result = measure(run, tmp_path, lines=(), shares=[0.05])
+    (panel,) = figure(result.records, result.panels, result.lines).axes
+    looks = [
+        (line.get_label(), line.get_color(), line.get_marker(), line.get_linestyle(), line.get_zorder())
+        for line in panel.get_lines()[:4]
+    ]
+    assert looks == [
+        ("candidates", "#000000", "o", "-", 2),
+        ("pgd from random candidates", "#E69F00", "^", ":", 3),
+        ("pgd from the best candidates", "#0072B2", "s", "--", 3),
+        ("search", "#009E73", "D", "-", 2),
+    ]
+
+
+def test_a_line_keeps_its_look_where_it_is_measured_alone(run, tmp_path):
+    result = measure(run, tmp_path, lines=["search"])
+    (panel,) = figure(result.records, result.panels, result.lines).axes
+    assert panel.get_lines()[0].get_color() == "#009E73"

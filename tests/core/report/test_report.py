@@ -15,15 +15,15 @@ from click.testing import CliRunner
 import ele_core.report
 from ele_core.cli import cli
 from ele_core.errors import Interrupted, ModelError
-from ele_core.interfaces import Drawing, Metric
+from ele_core.interfaces import Choice, Drawing, Metric
 from ele_core.report import FILE, Wanted, split_for, write_report
-from ele_core.report.comparison import Comparison, compare, short_names
+from ele_core.report.comparison import Comparison, compare, decided, short_names
 from ele_core.report.drawings import Drawings, as_plain
 from ele_core.report.examples import choose
 from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
 from ele_core.report.projection import maps, principal
-from ele_core.report.training import curves, duration
+from ele_core.report.training import curves, deciding, duration
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
@@ -224,12 +224,32 @@ def test_curves_mark_the_weights_that_were_kept(tmp_path):
         for step in (1, 2, 3)
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (curve,) = curves(tmp_path)
+    (curve,) = curves(tmp_path, {"embedding": "validation_loss"})
     assert (curve.steps, curve.kept, curve.decides) == ([1, 2, 3], 2, "validation_loss")
     assert curve.series["validation_loss"] == [None] * 3
     (tmp_path / "metrics.jsonl").write_text("[]\n")
     with pytest.raises(ModelError, match="damaged"):
-        curves(tmp_path)
+        curves(tmp_path, {})
+
+
+@pytest.mark.parametrize("decides", [{}, {"embedding": "no_such_metric"}, {"regression": "validation_loss"}])
+def test_in_a_stage_that_nobody_declares_nothing_decides(tmp_path, decides):
+    line = {"stage": "embedding", "step": 1, "best": True, "loss": 1.0, "validation_loss": 2.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line))
+    (curve,) = curves(tmp_path, decides)
+    assert (curve.decides, curve.kept) == (None, 1)
+    assert decided([[curve]]) == []
+
+
+def test_what_decides_is_what_the_learners_of_the_run_declare(copy):
+    config = Run(copy).config
+    assert deciding(config) == {
+        "pretraining": "validation_loss",
+        "embedding": "validation_loss",
+        "regression": "validation_error",
+    }
+    gone = config.model_copy(update={"regressor": Choice(name="not-installed")})
+    assert deciding(gone) == {"pretraining": "validation_loss", "embedding": "validation_loss"}
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from broken_learners import HasNoExamples
 from broken_spaces import AugmentsNothing
 from click.testing import CliRunner
 
 from ele_core.cli import cli
-from ele_core.errors import UnknownComponent
+from ele_core.components.backbones.mlp import MLPBackbone
+from ele_core.errors import ConfigError, UnknownComponent
 from ele_core.plugins import Record, Registry, hookimpl, registry
 from ele_core.testing import check_options_are_documented
+from ele_core.testing.choosing import Choosing
 
 
 def run(*arguments, code=0, registry=None):
@@ -36,11 +39,28 @@ def with_broken():
     return added
 
 
+def test_an_input_space_without_examples_is_passed_over_unless_it_is_named():
+    class Mine:
+        @hookimpl
+        def ele_input_spaces(self):
+            yield Record("bare", HasNoExamples, "Vectors, and none to show.")
+
+        @hookimpl
+        def ele_backbones(self):
+            yield Record("own", MLPBackbone, "One that the plugin's own inputs are tried on first.")
+
+    added = Registry(registry().plugins())
+    added.register(Mine(), "mine")
+    assert Choosing("backbone", "own", registry=added).subject().partner == "input space vector"
+    with pytest.raises(ConfigError, match="the input space 'bare' has no examples to check on"):
+        Choosing("backbone", "own", inputs="bare", registry=added).subject()
+
+
 def test_the_table_names_every_check_and_the_counts_add_up():
     output = run("candidates")
     assert output.startswith("decoder candidates, on output space sequence\n")
     assert "check_decoding_is_sorted" in output
-    assert "16 of 16 checks ran: 16 passed.\n" in output
+    assert "16 of 19 checks ran: 16 passed, 3 skipped.\n" in output
 
 
 def test_json_holds_every_result():
@@ -59,8 +79,6 @@ def test_a_broken_component_is_told_and_makes_the_command_fail(with_broken):
 
 
 def test_options_that_are_required_are_asked_for(with_broken):
-    from ele_core.errors import ConfigError
-
     with pytest.raises(ConfigError, match=r"words.alphabet: is required[\s\S]*: --set OPTION=VALUE, or --space"):
         run("words", registry=with_broken)
 

@@ -63,6 +63,13 @@ def test_a_broken_input_space_is_caught_by_its_check_alone(cls, check):
     assert failed(check_input_space(cls())) == ({check} - {None})
 
 
+def test_missing_examples_are_asked_for_in_one_sentence():
+    (result,) = (result for result in check_input_space(broken.HasNoExamples()) if result.status == "failed")
+    assert result.explanation == (
+        "HasNoExamples has no examples: write the method `examples`, which returns a few inputs"
+    )
+
+
 @every({MLPBackbone: None, **broken.BACKBONES})
 def test_a_broken_backbone_is_caught_by_its_check_alone(vectors, cls, check):
     assert failed(check_backbone(build(cls, vectors, 5), vectors)) == ({check} - {None})
@@ -79,7 +86,7 @@ def test_a_broken_regressor_is_caught_by_its_check_alone(vectors, cls, check):
     assert failed(check_regressor(cls(None, vectors, surrogate))) == ({check} - {None})
 
 
-@every({broken_decoders.Plain: None, **broken_decoders.DECODERS})
+@every({broken_decoders.Plain: None, broken_decoders.Tracing: None, **broken_decoders.DECODERS})
 def test_a_broken_decoder_is_caught_by_its_check_alone(cls, check):
     assert failed(check_decoder(cls(), sample_problem(small(Plain)))) == ({check} - {None})
 

@@ -34,9 +34,9 @@ COMPONENTS = [
     ("regressor", "fgw-ridge", {}, 10),
     ("regressor", "fgw-templates", {"backbone": {"name": "gru", "width": 8}, "templates": 2, "training": TINY}, 10),
     ("decoder", "candidates", {}, 15),
-    ("decoder", "pgd", {"steps": 5}, 14),
-    ("decoder", "search", {"rounds": 3}, 15),
-    ("decoder", "search", {"moves": 4, "rounds": 3}, 15),
+    ("decoder", "pgd", {"steps": 5}, 17),
+    ("decoder", "search", {"rounds": 3}, 17),
+    ("decoder", "search", {"moves": 4, "rounds": 3}, 17),
     ("decoder", "fgw-barycenter", {"rounds": 3}, 13),
     ("task", "number-words", {"size": 60, "validation": 10, "test": 10}, 6),
 ]

@@ -64,7 +64,7 @@ def test_the_figures_use_the_model_of_the_table(gdb11):
 
 def test_without_gdb11_the_rows_that_need_it_are_skipped():
     found = make_plan(*find_study("table1"))
-    assert found.skipped["ELE + ONNPT"] == "needs --gdb11 PATH."
+    assert found.skipped["ELE + ONNPT"] == "needs --file gdb11=PATH."
     assert "ELE" in {job.row.name for job in found.jobs}
 
 

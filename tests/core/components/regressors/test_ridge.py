@@ -15,7 +15,6 @@ from recording import Memory, Recorder, Stopped
 
 from ele_core import StructuredPredictor
 from ele_core.cli import cli
-from ele_core.components.inputs.features import gram_counts, input_features
 from ele_core.components.inputs.text import TextInput
 from ele_core.components.inputs.vector import VectorInput, Vectors
 from ele_core.components.regressors import ridge
@@ -82,7 +81,7 @@ def test_the_penalty_of_least_validation_error_is_kept():
 def test_texts_are_compared_by_their_runs_of_tokens(texts, longest):
     inputs = TextInput(TextInput.Config(max_length=8))
     inputs.fit(["abc"])
-    counted = gram_counts(inputs.pack(texts), longest)
+    counted = inputs.features(inputs.pack(texts), grams=longest)
     for row, text in enumerate(texts):
         runs = [text[i : i + n] for n in range(1, longest + 1) for i in range(len(text) - n + 1)]
         expected = sorted(runs.count(run) for run in set(runs))
@@ -93,14 +92,16 @@ def test_texts_are_compared_by_their_runs_of_tokens(texts, longest):
 def test_the_same_run_has_the_same_key_in_every_text():
     inputs = TextInput(TextInput.Config(max_length=8))
     inputs.fit(["abc"])
-    first, second, other = (set(gram_counts(inputs.pack([text]), 2).keys.tolist()) for text in ("ab", "cab", "ba"))
+    first, second, other = (
+        set(inputs.features(inputs.pack([text]), grams=2).keys.tolist()) for text in ("ab", "cab", "ba")
+    )
     assert first < second
     assert len(first & other) == 2, "the letters, and not their order"
 
 
 def test_other_inputs_are_compared_by_their_numbers():
     values = torch.tensor([[1.0, 0.0, -2.0]])
-    features = input_features(Vectors(values), grams=3)
+    features = VectorInput().features(Vectors(values), grams=3)
     assert torch.equal(features.times(torch.eye(3)), values)
 
 

@@ -18,10 +18,14 @@ from ele_core.components.training.best_weights import Kept
 from ele_core.components.training.optimise import Training, optimise, rate
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.errors import TrainingError
+from ele_core.interfaces import Stage
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work
 
 Evaluate = Callable[[], Mapping[str, float]]
+
+
+STAGE = Stage("test", decides="error")
 
 
 class Point(nn.Module):
@@ -45,7 +49,7 @@ def train(module: nn.Module, loss: Any, evaluate: Evaluate, recorder: Recorder |
         loss=loss,
         evaluate=evaluate,
         context=context,
-        stage="test",
+        stage=STAGE,
         steps=steps,
     )
 
@@ -148,16 +152,24 @@ def test_the_weights_of_the_best_evaluation_are_restored():
     assert float(point.x.detach()) == best != seen[-1]
 
 
-def test_the_first_metric_decides():
+@pytest.mark.parametrize("first", [True, False])
+def test_the_metric_of_the_stage_decides_wherever_it_stands(first):
     point, errors = Point(), iter([1.0, 2.0])
     seen = []
 
     def evaluate() -> dict[str, float]:
         seen.append(float(point.x))
-        return {"error": next(errors), "other": -float(point.x)}
+        other = {"other": -float(point.x)}
+        return {"error": next(errors), **other} if first else {**other, "error": next(errors)}
 
     train(point, towards(point, 100.0), evaluate, evaluations=2)
     assert float(point.x.detach()) == seen[0]
+
+
+def test_a_metric_that_is_not_measured_is_a_clear_error():
+    point = Point()
+    with pytest.raises(TrainingError, match=r"test: the evaluation has no metric 'error'.*it has loss, other"):
+        train(point, towards(point, 1.0), lambda: {"other": 1.0})
 
 
 def test_the_average_follows_its_recurrence_and_is_what_is_evaluated_and_kept():
@@ -269,7 +281,7 @@ def test_dropout_follows_the_seed_and_leaves_the_global_generator_alone():
             loss=lambda rows, _: module(torch.ones(len(rows), 4)).square().mean(dim=1),
             evaluate=lambda: {"error": -1.0},
             context=context,
-            stage="test",
+            stage=STAGE,
         )
         assert torch.equal(torch.random.get_rng_state(), state)
         return module[0].weight.detach()
@@ -310,7 +322,7 @@ class Noisy:
             loss=loss,
             evaluate=lambda: {"error": float((module(INPUTS).squeeze(1) - INPUTS.sum(dim=1)).square().mean())},
             context=context,
-            stage="test",
+            stage=STAGE,
             steps=TOTAL,
         )
         return {name: tensor.clone() for name, tensor in module.state_dict().items()}
