@@ -170,6 +170,7 @@ else:
 
 
 CLAIMS = {
+    "own-input-space": "assert result.metrics['exact'] > 0.8",
     "own-encoder": "assert oracle.metrics['exact'] > 0.5",
     "own-backbone": "assert result.metrics['regression_error'] < 1",
     "own-decoder": """
