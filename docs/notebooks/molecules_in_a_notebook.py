@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Molecules in a notebook
 #
-# [From SMILES to molecules](smiles-to-molecule.md) trains on all of QM9 for an hour, on the command line. This
+# [From SMILES to molecules](smiles-to-molecule.md) trains on all of QM9, on the command line, for an hour. This
 # notebook does the same in Python, on the small molecules of QM9, in about two minutes on one core: it trains, shows
 # predictions, compares the decoders, and follows one of them step by step. The model and its data are small: the
 # numbers below do not show how good ELE is. For that see [the results](../results/index.md).

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from ele_core.cli import options
+
 
 @click.command()
 @click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
@@ -25,7 +27,7 @@ def compare(runs: tuple[str, ...], file: str | None) -> None:
 
     if len(runs) < 2:
         raise click.UsageError("Give at least two runs.")
-    comparison = compared(runs)
+    comparison = compared(runs, options.registry())
     click.echo(str(comparison))
     if file:
         click.echo(f"\nPage: {write_comparison(comparison, Path(file))}")

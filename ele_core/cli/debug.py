@@ -19,7 +19,7 @@ def config(source: str, overrides: tuple[str, ...]) -> None:
     """Validate the configuration and print it resolved, every option with its value."""
     from ele_core import config as configuration
 
-    click.echo(configuration.dump(configuration.load(source, overrides)), nl=False)
+    click.echo(configuration.dump(configuration.load(source, overrides, options.registry())), nl=False)
 
 
 @debug.command()
@@ -42,6 +42,6 @@ def data(
     from ele_core.runtime.monitor import ConsoleMonitor
 
     columns = {"input": input, "output": output, "on_error": on_error or ("skip" if data else None)}
-    config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])
+    config = configuration.load(source, [*options.data_overrides(data, columns), *overrides], options.registry())
     prepared = prepare(config, Context(config.seed, monitor=ConsoleMonitor()))
     click.echo(describe_data(prepared))

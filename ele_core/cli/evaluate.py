@@ -48,7 +48,7 @@ def evaluate(
 
     with process_group() as processes:
         chosen = [f"decoder={decoder}"] if decoder else []
-        opened = Run(run)
+        opened = Run(run, options.registry())
         changes = [*chosen, *overrides]
         started = time.monotonic()
         result = opened.evaluate(oracle=oracle, split=split, limit=limit, overrides=changes, monitor=ConsoleMonitor())

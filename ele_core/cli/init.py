@@ -26,7 +26,7 @@ def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
     from ele_core.errors import ConfigError
     from ele_core.files.atomic import write_text
 
-    text = configuration.dump(configuration.load(task, overrides))
+    text = configuration.dump(configuration.load(task, overrides, options.registry()))
     if file == "-":
         click.echo(text, nl=False)
         return

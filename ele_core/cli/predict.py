@@ -56,7 +56,7 @@ def predict(
     from ele_core.runtime.monitor import ConsoleMonitor
 
     chosen = [f"decoder={decoder}"] if decoder else []
-    opened = Run(run)
+    opened = Run(run, options.registry())
     model = opened.model([*chosen, *overrides])
     with process_group() as processes:
         if file == "-" and processes.count > 1:

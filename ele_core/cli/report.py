@@ -57,7 +57,7 @@ def report(
     from ele_core.runs.run import Run
     from ele_core.runtime.monitor import ConsoleMonitor
 
-    opened = Run(run)
+    opened = Run(run, options.registry())
     chosen = [f"decoder={decoder}"] if decoder else []
     wanted = Wanted(split or split_for(opened), limit, (*chosen, *overrides), examples)
     written = write_report(opened, wanted, ConsoleMonitor(), Path(file) if file else None)

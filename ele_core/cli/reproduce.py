@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ele_core.cli import options as shared
+
 if TYPE_CHECKING:
     from ele_core.experiments.reproduce import Reproduction
     from ele_core.experiments.study import Study
@@ -66,9 +68,10 @@ def reproduce(
     from ele_core.runtime.monitor import ConsoleMonitor
 
     name, options = split_words(words)
-    task, study = find_study(name)
+    registry = shared.registry()
+    task, study = find_study(name, registry)
     check_options(options, study)
-    plan = make_plan(task, study, scale, parse_seeds(seeds), rows, {**named_files(files), **options})
+    plan = make_plan(task, study, scale, parse_seeds(seeds), rows, {**named_files(files), **options}, registry)
     target = usable(Path(folder), "-o")
     own_runs = usable(Path(runs), "--runs") if runs else target / "runs"
     work = Reproduction(plan, target, own_runs, ConsoleMonitor(), again)

@@ -51,6 +51,7 @@ def resume(
             every=every,
             accept_changes=accept_changes,
             overrides=overrides,
+            registry=options.registry(),
             callbacks=callbacks,
         )
         finished(done, processes, with_report)

@@ -54,7 +54,7 @@ def sweep(
 
     target = Path(folder) if folder else Path(run) / "sweep"
     result = measure(
-        Run(run),
+        Run(run, options.registry()),
         target,
         lines=lines,
         shares=shares or SHARES,

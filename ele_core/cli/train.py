@@ -63,12 +63,12 @@ def train(
     from ele_core.runtime.monitor import ConsoleMonitor
 
     columns = {"input": input, "output": output, "on_error": on_error}
-    config = configuration.load(source, [*options.data_overrides(data, columns), *overrides])
+    config = configuration.load(source, [*options.data_overrides(data, columns), *overrides], options.registry())
     with process_group() as processes:
         reserved = folder is None and processes.main
         name = folder or (str(free_folder(Path("runs"), Path(source).stem)) if reserved else "")
         target = Path(processes.text_from_main(name))
-        earlier = Run(surrogate_from) if surrogate_from else None
+        earlier = Run(surrogate_from, options.registry()) if surrogate_from else None
         try:
             run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier, callbacks=callbacks)
         except EleError:

@@ -88,7 +88,9 @@ def tune(
         raise ConfigError("would be overwritten.", where=target, fix="Choose another file with -o.")
     journal = Path(storage or f"{Path(source).stem}-trials.journal")
     ranges, runs = Path(space) if space else None, Path(keep) if keep else None
-    search = Search.of(source, overrides, ranges, journal, limit=limit, prune=prune, keep=runs)
+    search = Search.of(
+        source, overrides, ranges, journal, limit=limit, prune=prune, keep=runs, registry=options.registry()
+    )
     if count > 1 and WORKER not in os.environ:
         from ele_core.cli.launch import side_by_side
 

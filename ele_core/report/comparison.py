@@ -10,7 +10,7 @@ from typing import Any
 from ele_core.config.diff import flatten
 from ele_core.errors import EleError
 from ele_core.interfaces import OutputSpace
-from ele_core.plugins import registry
+from ele_core.plugins import Registry
 from ele_core.report.headline import SHARES, label
 from ele_core.report.training import Curve, curves, deciding, duration
 from ele_core.runs.evaluations import StoredEvaluation, load_all
@@ -64,9 +64,9 @@ class Comparison:
         return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
-def compare(folders: Sequence[str | Path]) -> Comparison:
+def compare(folders: Sequence[str | Path], registry: Registry | None = None) -> Comparison:
     """The runs in `folders`, in this order."""
-    runs = [Run(folder) for folder in folders]
+    runs = [Run(folder, registry) for folder in folders]
     data = [run.provenance for run in runs]
     learned = [curves(run.folder, deciding(run.config)) for run in runs]
     names = short_names([run.folder for run in runs])
@@ -150,7 +150,7 @@ def title(outcome: StoredEvaluation) -> str:
 def directions_of(run: Run) -> dict[str, str]:
     """Metric → `min` or `max`, by the run's space."""
     try:
-        space: OutputSpace[Any, Any] = registry().create("output", run.config.output, path="output")
+        space: OutputSpace[Any, Any] = run.config.registry.create("output", run.config.output, path="output")
     except EleError:  # labels that come from data are in the model alone
         space = run.model().space
     return {**DIRECTIONS, **{metric.name: metric.direction for metric in space.metrics}}

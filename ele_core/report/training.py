@@ -14,7 +14,6 @@ from ele_core.config import RunConfig
 from ele_core.errors import ModelError, PluginError
 from ele_core.files.archive import brief, read_text
 from ele_core.interfaces import Kind, Learner
-from ele_core.plugins import registry
 
 OURS = ("stage", "step", "best")
 """What is no metric on a line of metrics.jsonl."""
@@ -48,7 +47,7 @@ def deciding(config: RunConfig) -> dict[str, str]:
     chosen: list[tuple[Kind, str]] = [("surrogate", config.surrogate.name), ("regressor", config.regressor.name)]
     for kind, name in chosen:
         with suppress(PluginError):
-            learner: type[Learner] = registry().get(kind, name)
+            learner: type[Learner] = config.registry.get(kind, name)
             found |= {stage.name: stage.decides for stage in learner.stages}
     return found
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from ele_core.errors import EleError
 from ele_core.interfaces import Choice, Metric, Trace
 from ele_core.model.model import Model
-from ele_core.plugins import registry
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
 from ele_core.runtime.context import Context
@@ -96,7 +95,7 @@ def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth:
 def traceable(model: Model) -> list[Choice]:
     """The configured decoder and every other installed one, as far as they record and this surrogate allows."""
     configured = model.config.decoder
-    others = [Choice(name=name) for name in registry().names("decoder") if name != configured.name]
+    others = [Choice(name=name) for name in model.config.registry.names("decoder") if name != configured.name]
     return [choice for choice in (configured, *others) if records(model, choice)]
 
 

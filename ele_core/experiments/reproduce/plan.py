@@ -18,8 +18,9 @@ from ele_core.config.diff import settled
 from ele_core.errors import ConfigError, DataError, EleError, PluginError
 from ele_core.experiments.study import Paths, Row, ShareSweep, Study
 from ele_core.files.archive import digest
-from ele_core.interfaces import Task
-from ele_core.plugins import registry
+from ele_core.interfaces import Reference, Task
+from ele_core.plugins import Registry
+from ele_core.plugins import registry as installed
 
 EMBEDDING = ("seed", "task.", "data.", "output.", "surrogate.")
 """The options that a learned loss depends on."""
@@ -90,17 +91,14 @@ class Plan:
     """Rows that cannot be run here, asked for or not → why, as a sentence."""
     current: Mapping[str, Mapping[str, Any]]
     """The settings of every row that can be run, asked for or not, whatever the seed."""
-
-    @property
-    def references(self) -> dict[str, Any]:
-        """The published results of the task, by name."""
-        task: type[Task] = registry().get("task", self.task)
-        return {reference.name: reference for reference in task.references}
+    references: Mapping[str, Reference]
+    """The published results of the task, by name."""
 
 
-def find_study(name: str) -> tuple[str, Study]:
+def find_study(name: str, registry: Registry | None = None) -> tuple[str, Study]:
     """The task and the study called `name`, or TASK/NAME where several tasks have one of that name."""
-    found = [(task, study) for task in registry().names("task") for study in _studies(task)]
+    known = registry or installed()
+    found = [(task, study) for task in known.names("task") for study in _studies(task, known)]
     fitting = [(task, study) for task, study in found if name in (study.name, f"{task}/{study.name}")]
     if len(fitting) == 1:
         return fitting[0]
@@ -118,6 +116,7 @@ def make_plan(
     seeds: Sequence[int] = (),
     rows: Sequence[str] = (),
     files: Mapping[str, str] | None = None,
+    registry: Registry | None = None,
 ) -> Plan:
     """Seed after seed, and row after row in each, so that one seed is complete as early as it can be."""
     chosen = scale or next(iter(study.scales))
@@ -125,7 +124,10 @@ def make_plan(
         fix = f"Scales of {study.name}: {', '.join(study.scales)}."
         raise ConfigError(f"there is no scale '{chosen}'.", where="--scale", fix=fix)
     given, wanted = given_files(study, files or {}), chosen_rows(study, rows)
-    check_references(task, study)
+    registry = registry or installed()
+    published: type[Task] = registry.get("task", task)
+    references = {reference.name: reference for reference in published.references}
+    check_references(task, list(references), study)
     reasons = {row.name: missing(row, given) for row in study.rows}
     skipped = {name: reason for name, reason in reasons.items() if reason is not None}
     unable = [name for name in skipped if name in wanted]
@@ -135,17 +137,17 @@ def make_plan(
     for seed in dict.fromkeys(seeds or study.scales[chosen].seeds):
         for row in study.rows:
             try:
-                jobs += [make_job(task, study, chosen, row, seed, given)] if row.name not in skipped else []
+                jobs += [make_job(task, study, chosen, row, seed, given, registry)] if row.name not in skipped else []
             except EleError as error:
                 if row.name in wanted:
                     raise ConfigError(str(error), where=f"row '{row.name}' of {study.name}") from error
     current = {job.row.name: without_seed(job.settings) for job in jobs}
-    return Plan(task, study, chosen, [job for job in jobs if job.row.name in wanted], skipped, current)
+    own = [job for job in jobs if job.row.name in wanted]
+    return Plan(task, study, chosen, own, skipped, current, references)
 
 
-def check_references(task: str, study: Study) -> None:
+def check_references(task: str, known: Sequence[str], study: Study) -> None:
     """A row that stands beside a published result that there is not is a mistake in the study."""
-    known = [reference.name for reference in registry().get("task", task).references]
     for row in study.rows:
         if row.reference is not None and row.reference not in known:
             what = f"there is no reference '{row.reference}'.{closest(row.reference, known)}"
@@ -153,7 +155,9 @@ def check_references(task: str, study: Study) -> None:
             raise ConfigError(what, where=f"row '{row.name}' of {study.name}", fix=fix)
 
 
-def make_job(task: str, study: Study, scale: str, row: Row, seed: int, files: Mapping[str, File]) -> Job:
+def make_job(
+    task: str, study: Study, scale: str, row: Row, seed: int, files: Mapping[str, File], registry: Registry
+) -> Job:
     """One row with one seed; an option or a component that there is not raises."""
     own = [*study.scales[scale].overrides, *row.overrides, *row.scales.get(scale, ()), f"seed={seed}"]
     real = [f"{study.files[name]}={json.dumps(str(files[name].path))}" for name in row.files]
@@ -162,8 +166,8 @@ def make_job(task: str, study: Study, scale: str, row: Row, seed: int, files: Ma
         row,
         seed,
         row.limits.get(scale, study.scales[scale].limit),
-        configuration.load(task, [*own, *real]),
-        configuration.load(task, [*own, *shown]),
+        configuration.load(task, [*own, *real], registry),
+        configuration.load(task, [*own, *shown], registry),
         {name: files[name].digest for name in row.files},
         details_of(study),
     )
@@ -237,8 +241,8 @@ def closest(name: str, names: Sequence[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
-def _studies(task: str) -> Sequence[Study]:
+def _studies(task: str, registry: Registry) -> Sequence[Study]:
     try:
-        return registry().get("task", task).studies  # type: ignore[no-any-return]  # a class of the registry
+        return registry.get("task", task).studies  # type: ignore[no-any-return]  # a class of the registry
     except PluginError:  # a task that cannot be imported has no studies to show
         return ()

@@ -19,15 +19,15 @@ def trained(job: Job, plan: Plan, runs: Path, monitor: Monitor) -> Run:
     """Whatever is left to do for the job's run, and the run."""
     folder = folder_of(job, plan, runs)
     if unfinished(folder):
-        return Run.resume(folder, monitor)
+        return Run.resume(folder, monitor, registry=job.config.registry)
     if (folder / "model").is_dir():
-        return Run(folder)
+        return Run(folder, job.config.registry)
     config = job.config.model_copy(update=DECODER)
     donor = find_donor(job, plan, runs)
     if donor is None:
         return Run.start(config, folder, monitor)
     monitor.message(f"the learned loss of {donor.name} is taken over")
-    return Run.start(config, folder, monitor, surrogate_from=Run(folder_of(donor, plan, runs)))
+    return Run.start(config, folder, monitor, surrogate_from=Run(folder_of(donor, plan, runs), config.registry))
 
 
 def folder_of(job: Job, plan: Plan, runs: Path) -> Path:

@@ -23,6 +23,7 @@ from ele_core.files.locks import locked
 from ele_core.interfaces import Metric
 from ele_core.model.evaluate import evaluate
 from ele_core.model.model import Model
+from ele_core.plugins import Registry
 from ele_core.runs.records import measurement
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -52,7 +53,7 @@ def sweep(
     measured again. The figure and what is returned hold all that was measured with this model on these pairs, now or
     before.
     """
-    check_names(lines)
+    check_names(lines, run.config.registry)
     check_shares(shares)
     model = run.model()
     known = lines_for(model, lines)
@@ -174,7 +175,7 @@ class Bench:
     def point(self, line: str, share: float) -> Point:
         """A line on a share, with the configuration it is decoded by."""
         differing = [*self.lines[line].overrides, f"candidates.share={share}", *self.changes.get(line, ())]
-        config = configuration.load(self.run.folder / "config.toml", differing)
+        config = configuration.load(self.run.folder / "config.toml", differing, self.run.registry)
         return Point(line, share, differing, config, self.place)
 
     def measure(self, point: Point, command: Sequence[str]) -> Measurement:
@@ -198,9 +199,9 @@ class Bench:
         return data.inputs_at(rows), data.outputs[rows]
 
 
-def check_names(names: Sequence[str]) -> None:
+def check_names(names: Sequence[str], registry: Registry) -> None:
     """Refuse the name of a line that no installed decoder has, with the nearest one and all there are."""
-    lines = installed_lines()
+    lines = installed_lines(registry)
     for name in names:
         if name not in lines:
             close = get_close_matches(name, lines, 1)

@@ -11,7 +11,7 @@ from ele_core.config.diff import flatten
 from ele_core.errors import ConfigError, EleError, PluginError
 from ele_core.interfaces import Choice, Decoder, Variant
 from ele_core.model.model import Model
-from ele_core.plugins import registry
+from ele_core.plugins import Registry
 
 Measurement = dict[str, Any]
 """One measurement as `sweep.json` holds it."""
@@ -46,10 +46,10 @@ class Line:
         return Choice(name=self.decoder, **self.variant.options)
 
 
-def installed_lines() -> dict[str, Line]:
+def installed_lines(registry: Registry) -> dict[str, Line]:
     """Every variant of every installed decoder, in the order of the registry's names."""
     found: dict[str, Line] = {}
-    for line in _declared():
+    for line in _declared(registry):
         if line.name in found:
             first, second = (f"'{each.decoder}'" for each in (found[line.name], line))
             what = f"the decoders {first} and {second} both declare a variant '{line.name}'."
@@ -60,7 +60,11 @@ def installed_lines() -> dict[str, Line]:
 
 def lines_for(model: Model, asked: Sequence[str] = ()) -> dict[str, Line]:
     """The lines that this model's surrogate allows, and those asked for by name."""
-    return {name: line for name, line in installed_lines().items() if name in asked or allowed(line, model)}
+    return {
+        name: line
+        for name, line in installed_lines(model.config.registry).items()
+        if name in asked or allowed(line, model)
+    }
 
 
 def allowed(line: Line, model: Model) -> bool:
@@ -84,10 +88,10 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _declared() -> Iterator[Line]:
-    for name in registry().names("decoder"):
+def _declared(registry: Registry) -> Iterator[Line]:
+    for name in registry.names("decoder"):
         try:
-            decoder: type[Decoder] = registry().get("decoder", name)
+            decoder: type[Decoder] = registry.get("decoder", name)
         except PluginError:  # a decoder that cannot be imported has no lines
             continue
         for variant in decoder.variants or (Variant(name),):

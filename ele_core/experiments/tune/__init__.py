@@ -18,7 +18,7 @@ from ele_core.experiments.ranges import Range, read_ranges
 from ele_core.experiments.tune.storage import Direction, next_trial, open_search, require_optuna
 from ele_core.experiments.tune.trials import TrialMonitor, as_words, measured
 from ele_core.interfaces import Metric, Regressor
-from ele_core.plugins import registry
+from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.signals import Stop
@@ -45,13 +45,16 @@ class Search:
     prune: bool = False
     """End trials early that look bad."""
     keep: Path | None = None
-    """Where the runs of the trials stay; none: they are removed."""
+    """Where the runs of the trials stay; None: they are removed."""
+    registry: Registry | None = None
+    """Where names are looked up; None: in the installed plugins."""
 
     @classmethod
     def of(cls, source: str, overrides: Sequence[str], space: Path | None, storage: Path, **options: Any) -> Search:
         """A search over the ranges of a TOML file, or over those of the task that its configuration has options for."""
         require_optuna()
-        config = configuration.load(source, overrides)
+        registry: Registry | None = options.get("registry")
+        config = configuration.load(source, overrides, registry)
         paths = flatten(config.model_dump(mode="json"))
         if space is None:
             ranges = {path: own for path, own in declared(config).items() if path in paths}
@@ -62,23 +65,23 @@ class Search:
         ranges = read_space(space)
         search = cls(source, overrides, ranges, storage, **options)
         for path, own in ranges.items():
-            configuration.load(source, [*overrides, configuration.override(path, own.first)])
+            configuration.load(source, [*overrides, configuration.override(path, own.first)], registry)
         return search
 
     def config(self, options: Mapping[str, Any]) -> RunConfig:
         """The configuration of a trial."""
         drawn = [configuration.override(path, value) for path, value in options.items()]
-        return configuration.load(self.source, [*self.overrides, *drawn])
+        return configuration.load(self.source, [*self.overrides, *drawn], self.registry)
 
     def metric(self, monitor: Monitor) -> Metric[Any]:
         """The primary metric, by which trials are judged; the data are read for it, so that bad data end it here."""
-        config = configuration.load(self.source, self.overrides)
+        config = configuration.load(self.source, self.overrides, self.registry)
         metric: Metric[Any] = prepare(config, Context(config.seed, monitor=monitor)).space.metrics[0]
         return metric
 
     def open(self, metric: Metric[Any]) -> optuna.Study:
         """The trials so far."""
-        config = configuration.load(self.source, self.overrides)
+        config = configuration.load(self.source, self.overrides, self.registry)
         about = {
             "config": config.model_dump(mode="json"),
             "ranges": {path: own.as_table() for path, own in self.ranges.items()},
@@ -92,8 +95,8 @@ class Search:
         """Try until there are so many trials in the storage, those of other processes included."""
         metric = self.metric(monitor)
         study = self.open(metric)
-        config = configuration.load(self.source, self.overrides)
-        regressor: type[Regressor] = registry().get("regressor", config.regressor.name)
+        config = configuration.load(self.source, self.overrides, self.registry)
+        regressor: type[Regressor] = config.registry.get("regressor", config.regressor.name)
         sign = 1 if metric.direction == "min" else -1
         with Stop().listening() as stop:
             while (trial := next_trial(study, self.storage, self.ranges, trials, config.seed)) is not None:
@@ -148,7 +151,7 @@ def declared(config: RunConfig) -> Mapping[str, Range]:
     """The ranges of a configuration's task."""
     if config.task is None:
         return {}
-    ranges: Mapping[str, Range] = registry().get("task", config.task.name).ranges
+    ranges: Mapping[str, Range] = config.registry.get("task", config.task.name).ranges
     return ranges
 
 

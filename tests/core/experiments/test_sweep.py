@@ -19,6 +19,7 @@ from ele_core.experiments.sweep import SHARES, percent
 from ele_core.experiments.sweep.figure import Look, figure
 from ele_core.experiments.sweep.lines import installed_lines, lines_for, written
 from ele_core.interfaces import Variant
+from ele_core.plugins import registry
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 
@@ -101,7 +102,7 @@ def test_lines_that_need_a_gradient_are_left_out_where_there_is_none(run, monkey
 
 
 def test_a_line_that_the_surrogate_refuses_is_installed_but_left_out(run):
-    assert list(installed_lines()) == ["candidates", "fgw-barycenter", "pgd-random", "pgd-best", "search"]
+    assert list(installed_lines(registry())) == ["candidates", "fgw-barycenter", "pgd-random", "pgd-best", "search"]
     assert "fgw-barycenter" not in lines_for(Run(run).model())
     error = ele(run, "--decoder", "fgw-barycenter").exception
     assert isinstance(error, ConfigError)
@@ -109,7 +110,7 @@ def test_a_line_that_the_surrogate_refuses_is_installed_but_left_out(run):
 
 
 def test_the_overrides_of_the_shipped_lines_are_those_of_earlier_sweeps():
-    lines = installed_lines()
+    lines = installed_lines(registry())
     assert lines["candidates"].overrides == ["decoder=candidates"]
     assert lines["pgd-random"].overrides == ["decoder=pgd", "decoder.start=random"]
     assert lines["pgd-best"].overrides == ["decoder=pgd", "decoder.start=best"]
@@ -128,7 +129,7 @@ def test_two_decoders_with_a_variant_of_the_same_name_are_both_named(monkeypatch
 
     monkeypatch.setattr(CandidatesDecoder, "variants", (Variant("search"),))
     with pytest.raises(ConfigError, match="the decoders 'candidates' and 'search' both declare a variant 'search'"):
-        installed_lines()
+        installed_lines(registry())
 
 
 def test_the_table_has_a_row_for_each_measurement_under_the_metrics_of_the_space(run):
