@@ -104,3 +104,8 @@ class Interrupted(EleError):
     def __init__(self, what: str, *, signal: int, where: str | None = None, fix: str | None = None) -> None:
         super().__init__(what, where=where, fix=fix)
         self.exit_code = 128 + signal
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun: `1 row`, `1,200 rows`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
