@@ -1,8 +1,8 @@
 """The base classes that a plugin author implements: the one file to read before writing a plugin.
 
-How data flow: `OutputSpace.pack` turns objects into a batch; `Surrogate.embed` maps a batch to embeddings, whose squared
-distances are the loss; `Regressor.predict` maps inputs to queries, which are predicted embeddings; `Decoder.decode`
-finds the structures of least energy for each query; `OutputSpace.unpack` turns them into objects.
+How data flow: `OutputSpace.pack` turns objects into a batch; `Surrogate.embed` maps a batch to embeddings, whose
+squared distances are the loss; `Regressor.predict` maps inputs to queries, which are predicted embeddings;
+`Decoder.decode` finds the structures of least energy for each query; `OutputSpace.unpack` turns them into objects.
 
 Every component is a class with a nested pydantic `Config`, and is built as `Component(config, …)`.
 A *batch* is a `Tensors` dataclass of small integers. A *point* is a relaxed batch: the same dataclass, in which the
@@ -57,8 +57,8 @@ class ComponentConfig(BaseModel):
 MOST_LAYERS = 1024
 """The most layers that an option may ask for: several times as many as the deepest networks in use have.
 
-The limit protects against the configuration of somebody else's model. Widths are compared with the stored weights before
-memory is allocated, but for this comparison the layers have to be built, and a billion of them cannot be.
+It protects from the configuration of somebody else's model. Widths are compared with the stored weights before memory
+is allocated, but for this comparison the layers must be built, and a billion of them cannot be.
 """
 
 Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task"]
@@ -152,7 +152,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
     @abstractmethod
     def pack(self, objects: Sequence[Y]) -> T:
-        """Pack objects into a batch of small integers; raise `InvalidOutput` with the index and reason of an invalid one."""
+        """Pack objects into a batch of small integers; raise `InvalidOutput` with index and reason if one is invalid."""
 
     @abstractmethod
     def unpack(self, batch: T) -> list[Y]:
@@ -201,11 +201,11 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     # -- working defaults -----------------------------------------------------------------------------------------
 
     def keys(self, batch: T) -> Tensor:
-        """(B, 2) int64, equal exactly if two structures are the same. The default is correct if packing is canonical."""
+        """(B, 2) int64, equal exactly if structures are the same. The default is correct if packing is canonical."""
         return hash_rows([tensor for _, tensor in batch.named_tensors()])
 
     def equivalents(self, batch: T, generator: Generator) -> T:
-        """Other packings of the same structures, such as graphs with their nodes reordered; by default the batch itself.
+        """Other packings of the same structures, such as graphs with reordered nodes; by default the batch itself.
 
         Only checks call it: all packings must have the same keys, and the same embedding if the encoder is `invariant`.
         """
@@ -345,7 +345,7 @@ class Surrogate(Learner):
 
     @abstractmethod
     def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
-        """Learn from packed outputs, without inputs; `extra` are outputs of a similar distribution, for pre-training."""
+        """Learn from packed outputs, without inputs; `extra` are similar outputs for pre-training, if there are any."""
 
     @abstractmethod
     def embed(self, batch: Any) -> Tensor:
@@ -385,7 +385,7 @@ class InputSpace(Component, ABC, Generic[X]):
 
     @abstractmethod
     def pack(self, values: Sequence[X]) -> Tensors:
-        """Pack inputs into a batch; raise `InvalidInput` with the index and reason of an invalid one."""
+        """Pack inputs into a batch; raise `InvalidInput` with index and reason if one is invalid."""
 
     def examples(self) -> list[X]:
         """A few valid, different inputs, on which checks test this space; by default an empty list."""
@@ -550,7 +550,7 @@ class Decoder(Component, ABC):
     def decode(
         self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
-        """Find the `top_k` distinct structures of least energy for each query (B, q); with `trace`, record the steps."""
+        """Find the `top_k` distinct structures of least energy for each query (B, q); record the steps if `trace`."""
 
 
 @dataclasses.dataclass(frozen=True)
