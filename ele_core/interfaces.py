@@ -152,7 +152,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
     @abstractmethod
     def pack(self, objects: Sequence[Y]) -> T:
-        """Pack objects into a batch of small integers; raise `InvalidOutput` with index and reason if one is invalid."""
+        """Pack objects into a batch of small integers; raise `InvalidOutput` with index and reason if one is wrong."""
 
     @abstractmethod
     def unpack(self, batch: T) -> list[Y]:
@@ -385,7 +385,7 @@ class InputSpace(Component, ABC, Generic[X]):
 
     @abstractmethod
     def pack(self, values: Sequence[X]) -> Tensors:
-        """Pack inputs into a batch; raise `InvalidInput` with index and reason if one is invalid."""
+        """Pack inputs into a batch; raise `InvalidInput` with index and reason if one is wrong."""
 
     def examples(self) -> list[X]:
         """A few valid, different inputs, on which checks test this space; by default an empty list."""

@@ -36,7 +36,7 @@ class SearchDecoder(Decoder):
         """How wide and how far to search."""
 
         width: int = Field(4, ge=1)
-        """The size of the beam: structures of an input expanded per round. The search starts from as many candidates."""
+        """The size of the beam: structures of an input expanded per round. A search starts from as many candidates."""
         rounds: int = Field(12, ge=1)
         """The most rounds; an input stops earlier if its beam is fully expanded."""
         patience: int = Field(1, ge=1)
