@@ -1,12 +1,12 @@
-"""One error tree: each error says what happened, where, and what to do next."""
+"""The errors that ELE raises: each says what happened, where, and what to do next."""
 
 from __future__ import annotations
 
 
 class EleError(Exception):
-    """Base of every error that ELE raises on purpose.
+    """Base class of every error that ELE raises on purpose.
 
-    `what` happened, `where` (a file, a row, a configuration path), and the `fix`: what to do next.
+    It says `what` happened, `where` (a file, a row, a configuration path), and the `fix`: what to do next.
     The command line prints it as one paragraph and exits with `exit_code`.
     """
 
@@ -24,7 +24,7 @@ class EleError(Exception):
 
     @property
     def reason(self) -> str:
-        """What happened and what to do next, for a list that says where itself."""
+        """What happened and what to do next, for a list that names the place itself."""
         if not self.fix:
             return self.what
         gap = "" if self.what.endswith("\n") else " " if self.what.endswith(tuple(".:;?!,")) else ". "
@@ -52,7 +52,7 @@ class DataError(EleError):
 
 
 class InvalidObject(DataError):
-    """One of several objects cannot be used; `index` is its place among them, and `where` unless that is given."""
+    """An object that cannot be used; `index` is its position among the objects, and gives `where` by default."""
 
     noun = "object"
 
@@ -65,19 +65,19 @@ class InvalidObject(DataError):
         self.index = index or 0
 
     def shift(self, start: int) -> None:
-        """Count from the beginning of a longer sequence, in which the objects begin at `start`."""
+        """Add `start` to the index, because the objects begin at position `start` of a longer sequence."""
         self.index += start
         self.where = f"{self.noun} {self.index}"
 
 
 class InvalidOutput(InvalidObject):
-    """An object that is not in the output space; `index` is its place in the sequence given to `pack`."""
+    """An object that is not in the output space; `index` is its position in the sequence given to `pack`."""
 
     noun = "output"
 
 
 class InvalidInput(InvalidObject):
-    """An input that the input space does not take; `index` is its place in the sequence given to `pack`."""
+    """An input that the input space does not accept; `index` is its position in the sequence given to `pack`."""
 
     noun = "input"
 
@@ -87,19 +87,19 @@ class ModelError(EleError):
 
 
 class Locked(ModelError):
-    """A folder in which another process is at work."""
+    """A folder in which another process is working."""
 
 
 class TrainingError(EleError):
-    """A training that cannot go on, such as a loss that is not a number."""
+    """A training that cannot continue, for example because the loss is not a number."""
 
 
 class ProcessError(EleError):
-    """A group of processes that has come apart."""
+    """A failure in a group of processes."""
 
 
 class Interrupted(EleError):
-    """Work that was asked to stop and has kept its state; `exit_code` is the shell's for the signal."""
+    """Work that a signal stopped after its state was saved; `exit_code` is 128 + signal, as in a shell."""
 
     def __init__(self, what: str, *, signal: int, where: str | None = None, fix: str | None = None) -> None:
         super().__init__(what, where=where, fix=fix)

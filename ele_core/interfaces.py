@@ -1,12 +1,12 @@
-"""What a plugin author implements: the one file to read before writing a plugin.
+"""The base classes that a plugin author implements: the one file to read before writing a plugin.
 
-The way of the data: objects → `OutputSpace.pack` → batch → `Surrogate.embed` (a loss on outputs, as an
-embedding) → `Regressor.predict` (an input to a query in that embedding) → `Decoder.decode` (the structure of
-least energy) → `OutputSpace.unpack` → objects.
+How data flow: `OutputSpace.pack` turns objects into a batch; `Surrogate.embed` maps a batch to embeddings, whose
+squared distances are the loss; `Regressor.predict` maps inputs to queries, which are predicted embeddings;
+`Decoder.decode` finds the structures of least energy for each query; `OutputSpace.unpack` turns them into objects.
 
 Every component is a class with a nested pydantic `Config`, and is built as `Component(config, …)`.
-A *batch* is a `Tensors` dataclass of small integers; a *point* is the same dataclass, relaxed: its geometric
-fields hold floats in the convex sets that `OutputSpace.geometry` names.
+A *batch* is a `Tensors` dataclass of small integers. A *point* is a relaxed batch: the same dataclass, in which the
+fields named by `OutputSpace.geometry` hold floats, each in its convex set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Generator, Tensor, nn
 
 from ele_core.display.notebook import curve, table
-from ele_core.errors import InvalidInput, InvalidOutput
+from ele_core.errors import InvalidInput, InvalidOutput, counted
 from ele_core.numerics.keys import fresh_moves, hash_rows
 from ele_core.numerics.sets import ConvexSet, all_switches
 from ele_core.numerics.sparse import SparseRows
@@ -44,9 +44,9 @@ T = TypeVar("T", bound=Tensors)
 
 
 class ComponentConfig(BaseModel):
-    """Base of every component's options: unknown keys are refused, each field says what it is for.
+    """Base class of every component's options. Unknown keys are refused; every field must be described.
 
-    Document a field with a string below it; the reference page and `ele plugins NAME` show it.
+    Describe a field in a string below it: the reference page and `ele plugins NAME` show this text.
     """
 
     model_config = ConfigDict(
@@ -55,21 +55,21 @@ class ComponentConfig(BaseModel):
 
 
 MOST_LAYERS = 1024
-"""The most layers an option may ask for: several times as many as the deepest networks in use have.
+"""The most layers that an option may ask for: several times as many as the deepest networks in use have.
 
-A configuration may come with a model that somebody else made. Widths are compared with the stored weights before memory
-is allocated, but a network of a billion layers could not even be built to be compared.
+It protects from the configuration of somebody else's model. Widths are compared with the stored weights before memory
+is allocated, but for this comparison the layers must be built, and a billion of them cannot be.
 """
 
 Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task"]
-"""The kinds of component; each has one hook, one base class below, and sections of its own in a configuration."""
+"""The kinds of components; each has one hook, one base class in this file, and its own sections in a configuration."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Choice(BaseModel):
-    """A component chosen by name, with its options beside it, as in `{name = "gru", width = 256}`.
+    """A component chosen by name, with its options beside the name, as in `{name = "gru", width = 256}`.
 
-    A component that is built of others has fields annotated with the kind it takes, such as
+    A component that contains another one declares a field for it, annotated with its kind, such as
     `encoder: Annotated[Choice, Takes("encoder")] = Choice(name="flat")`.
     """
 
@@ -80,19 +80,19 @@ class Choice(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options given, not yet validated: only the component's own `Config` knows them."""
+        """The options as given; they are validated later, by the `Config` of the component."""
         return dict(self.model_extra or {})
 
 
 @dataclasses.dataclass(frozen=True)
 class Takes:
-    """Marks a `Choice` field with the kind of component it takes."""
+    """The annotation of a `Choice` field: the kind of component that the field takes."""
 
     kind: Kind
 
 
 class Component:
-    """Anything a plugin can register. Its whole configuration is `self.config`."""
+    """Base class of everything that a plugin can register. `self.config` holds its validated options."""
 
     class Config(ComponentConfig):
         """No options."""
@@ -107,7 +107,7 @@ class Component:
 
 @dataclasses.dataclass(frozen=True)
 class Metric(Generic[T]):
-    """A measure of predictions against truths, one value an example: `function(predicted, true) -> (B,)`."""
+    """A measure of predictions against truths, one value per example: `function(predicted, true) -> (B,)`."""
 
     name: str
     direction: Literal["min", "max"]
@@ -117,14 +117,14 @@ class Metric(Generic[T]):
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """How an object looks: SVG where there is a picture, text always."""
+    """A drawing of an object: always as text, and as an SVG if the space can draw a picture."""
 
     text: str
     svg: str | None = None
     png: Callable[[], bytes] | None = None
-    """Draws the same as PNG, where the space can."""
+    """A function that draws the same picture as PNG; None: the space cannot."""
     pieces: tuple[tuple[str, bool], ...] = ()
-    """The object as text in pieces, each with whether it differs from what it is drawn against; empty: not known."""
+    """The text in pieces, each with whether it differs from the object it is compared with; empty: not known."""
 
     def _repr_svg_(self) -> str | None:
         return self.svg
@@ -134,96 +134,96 @@ class Drawing:
 
 
 class OutputSpace(Component, ABC, Generic[Y, T]):
-    """A set of structured outputs, and its relaxation into a product of convex sets.
+    """The set of structures to predict, and its relaxation into a product of convex sets.
 
-    An author writes a frozen dataclass for the batches (`Batch`), `geometry`, `pack`, `unpack`, `augment`,
+    A subclass defines a frozen dataclass for the batches (`Batch`), `geometry`, `pack`, `unpack`, `augment`,
     `parse`, `format`, `infer` and `examples`; everything else has a default that follows from these.
     """
 
     Batch: ClassVar[type[Tensors]]
     """The dataclass of this space's batches and points."""
 
-    # -- what every space writes ---------------------------------------------------------------------------------
+    # -- what every space defines --------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def geometry(self) -> Mapping[str, ConvexSet]:
-        """Field of the batch → the convex set it is relaxed into."""
+        """The name of each relaxed field of the batch → the convex set into which it is relaxed."""
 
     @abstractmethod
     def pack(self, objects: Sequence[Y]) -> T:
-        """Objects → a batch of small integers. Raises `InvalidOutput` with the index and the reason."""
+        """Pack objects into a batch of small integers; raise `InvalidOutput` with index and reason if one is wrong."""
 
     @abstractmethod
     def unpack(self, batch: T) -> list[Y]:
-        """The inverse of `pack`, up to `keys`."""
+        """Turn a batch into objects: the inverse of `pack`, up to structures with the same `keys`."""
 
     @abstractmethod
     def augment(self, batch: T, generator: Generator) -> T:
-        """Another view of each structure, inside the space: what contrastive learning pulls together."""
+        """A random view of each structure, also in this space; contrastive learning moves the two together."""
 
     @classmethod
     @abstractmethod
     def parse(cls, text: str) -> Y:
-        """An object from its text, as it stands in a CSV cell. Raises `InvalidOutput`.
+        """Read an object from its text, such as a CSV cell; raise `InvalidOutput` if that is impossible.
 
-        No configuration is needed to read an object: that is what lets `infer` learn one from a file.
+        A class method, because the objects of a file are read first: `infer` makes the configuration from them.
         """
 
     @classmethod
     @abstractmethod
     def format(cls, obj: Y) -> str:
-        """The inverse of `parse`."""
+        """Write an object as text: the inverse of `parse`."""
 
     @classmethod
     @abstractmethod
     def infer(cls, objects: Sequence[Y], options: Mapping[str, Any]) -> ComponentConfig:
-        """The configuration that holds all `objects`: labels and sizes from data; `options` given by hand win."""
+        """A configuration for all `objects`: labels and sizes from the data, unless the user's `options` give them."""
 
     @abstractmethod
     def examples(self) -> list[Y]:
-        """A few valid, different objects."""
+        """A few valid, different objects, on which checks test this space."""
 
     # -- the relaxation, by default from the geometry -------------------------------------------------------------
 
     def relax(self, batch: T) -> T:
-        """R: the vertex of the relaxed set that stands for each structure."""
+        """R: map each structure to its vertex of the relaxed set."""
         return batch.replace(**{name: s.vertices(getattr(batch, name)) for name, s in self.geometry.items()})
 
     def project(self, point: T) -> T:
-        """The nearest point of the relaxed set: argmin over p in Ȳ of ‖p − point‖²."""
+        """The nearest point of the relaxed set Ȳ: argmin over p in Ȳ of ‖p − point‖²."""
         return point.replace(**{name: s.project(getattr(point, name)) for name, s in self.geometry.items()})
 
     def unrelax(self, point: T) -> T:
-        """R⁻¹: a relaxed point → the structure it stands for; any point of the relaxed set gives a valid batch."""
+        """R⁻¹: round each point to a structure: the nearest vertex, made valid if it is not."""
         return point.replace(**{name: s.nearest_vertex(getattr(point, name)) for name, s in self.geometry.items()})
 
     # -- working defaults -----------------------------------------------------------------------------------------
 
     def keys(self, batch: T) -> Tensor:
-        """(B, 2) int64, equal exactly when two structures are the same; right as it is where packing is canonical."""
+        """(B, 2) int64, equal exactly if structures are the same. The default is correct if packing is canonical."""
         return hash_rows([tensor for _, tensor in batch.named_tensors()])
 
     def equivalents(self, batch: T, generator: Generator) -> T:
-        """Other packings of the same structures, such as graphs in another order of their nodes; by default the same.
+        """Other packings of the same structures, such as graphs with reordered nodes; by default the batch itself.
 
-        Only the conformance kit asks: keys are equal for them, and so is an embedding that is `invariant`.
+        Only checks call it: all packings must have the same keys, and the same embedding if the encoder is `invariant`.
         """
         return batch
 
     def moves(self, batch: T, gradient: T | None = None) -> tuple[T, Tensor]:
-        """Structures one move away from each of `batch`, and the row (M,) each belongs to, rows in order.
+        """The structures one move away from each row of `batch`, and the row (M,) each comes from, ascending.
 
-        By default the moves switch one block of one field to another vertex. With `gradient` (of a loss, at the relaxed
-        batch) those of a row come by their first-order change. Several moves may lead to one structure, or to none
-        that is new: `neighbours` sees to that.
+        By default a move switches one block of one field to another vertex. With `gradient` (of a loss, at the relaxed
+        batch), the moves of a row are sorted by the first-order change of the loss, smallest first. Moves may repeat a
+        structure or change nothing: `neighbours` removes these.
         """
         return all_switches(self.geometry, batch, gradient)
 
     def neighbours(self, batch: T, gradient: T | None = None, limit: int | None = None) -> tuple[T, Tensor]:
-        """What `moves` lead to, each structure once in its row, none of them the row itself.
+        """The result of `moves` without repeated and unchanged structures.
 
-        `limit` keeps the first so many of each row.
+        `limit`: keep only the first `limit` neighbours of each row.
         """
         moved, owner = self.moves(batch, gradient)
         rows = fresh_moves(self.keys(moved), owner, self.keys(batch), limit)
@@ -236,7 +236,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
     @property
     def exact_match(self) -> Metric[T]:
-        """1 where the prediction is the same structure as the truth."""
+        """1 if the prediction is the same structure as the truth, else 0."""
 
         def equal_keys(predicted: T, true: T) -> Tensor:
             return (self.keys(predicted) == self.keys(true)).all(dim=1).float()
@@ -244,7 +244,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         return Metric("exact", "max", equal_keys, "share of predictions equal to the truth")
 
     def render(self, obj: Y, against: Y | None = None) -> Drawing:
-        """A picture or a text of `obj`, with what differs from `against` marked where the space can."""
+        """Draw `obj` as a picture or text; mark how it differs from `against` if the space can."""
         return Drawing(self.format(obj) or "(empty)")
 
     def properties(self, batch: T) -> dict[str, Tensor]:
@@ -252,7 +252,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         return {}
 
     def invalid(self, what: str, index: int = 0) -> InvalidOutput:
-        """The error for the object at `index`, ready to raise."""
+        """The error to raise for the object at `index`."""
         return InvalidOutput(what, index=index)
 
 
@@ -270,7 +270,7 @@ class Encoder(Component, nn.Module, ABC):
 
     @classmethod
     def accepts(cls, space: OutputSpace[Any, Any]) -> None:
-        """Raise `ConfigError` when this encoder cannot read the points of `space`."""
+        """Raise `ConfigError` if this encoder cannot read the points of `space`."""
 
     @abstractmethod
     def forward(self, point: Any) -> Tensor:
@@ -279,17 +279,17 @@ class Encoder(Component, nn.Module, ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A stage of `fit` that reports evaluations, and the metric, lower is better, by which its weights are kept."""
+    """A stage of `fit` that reports evaluations; the weights with the lowest metric `decides` are kept."""
 
     name: str
     decides: str
 
 
 class Learner(Component, ABC):
-    """A component that learns: what it has learned can be saved, restored and moved."""
+    """A component with a `fit` method, whose result can be saved, restored and moved to a device."""
 
     stages: ClassVar[Sequence[Stage]] = ()
-    """The stages of `fit` that report evaluations, in order: reports and tuning read the metric that decides."""
+    """The stages of `fit` that report evaluations, in order; reports and tuning read the metric that `decides`."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
@@ -297,7 +297,7 @@ class Learner(Component, ABC):
 
     @abstractmethod
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """The inverse of `state`."""
+        """Restore what `fit` learned from the tensors that `state` returned."""
 
     def to(self, device: torch.device) -> Self:
         """Move what was learned to `device`."""
@@ -305,7 +305,7 @@ class Learner(Component, ABC):
 
 
 class NetworkLearner(Learner):
-    """A learner that learns the weights of one network, such as `class Mine(NetworkLearner, Surrogate)`."""
+    """A learner that learns only the weights of `network`; use it as in `class Mine(NetworkLearner, Surrogate)`."""
 
     network: nn.Module
 
@@ -324,15 +324,15 @@ class NetworkLearner(Learner):
 
 
 class Surrogate(Learner):
-    """A loss on outputs, as an embedding: small where two structures are alike. Built as `Surrogate(config, space)`.
+    """A loss on structures, defined by embeddings: similar structures are close. Built as `Surrogate(config, space)`.
 
-    The energy of a structure y for a query q is `‖embed(y) − q‖²` unless a surrogate says otherwise.
+    The energy of a structure y for a query q is `‖embed(y) − q‖²` unless a subclass defines another.
     """
 
     differentiable: ClassVar[bool] = False
-    """Whether `energy_at` exists: what gradient decoding needs."""
+    """Whether `energy_at` is implemented; decoders that descend along gradients need it."""
     spherical: ClassVar[bool] = True
-    """Whether embeddings have norm 1: a regressor then puts its queries on the sphere as well."""
+    """Whether embeddings have norm 1; regressors then normalise their queries too."""
 
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:
         super().__init__(config)
@@ -345,14 +345,14 @@ class Surrogate(Learner):
 
     @abstractmethod
     def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
-        """Learn from packed outputs alone; `extra` are outputs of a nearby distribution, for pre-training."""
+        """Learn from packed outputs, without inputs; `extra` are similar outputs for pre-training, if there are any."""
 
     @abstractmethod
     def embed(self, batch: Any) -> Tensor:
-        """Packed structures → (B, dim), without gradient, in chunks that bound the memory."""
+        """The embeddings (B, dim) of packed structures, without gradient, computed in chunks that bound the memory."""
 
     def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        """Every query against every embedding: (B, dim), (N, dim) → (B, N)."""
+        """The energy of every embedding for every query: (B, dim), (N, dim) → (B, N)."""
         squares = queries.square().sum(1, keepdim=True) + embeddings.square().sum(1)
         return torch.addmm(squares, queries, embeddings.T, alpha=-2).clamp_(min=0)
 
@@ -361,51 +361,51 @@ class Surrogate(Learner):
         return (queries - self.embed(batch)).square().sum(dim=1)
 
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
-        """The energy at relaxed points, differentiable in the point: (B,). Only where `differentiable`."""
+        """The energy of point i for query i, differentiable in the point: (B,). Implement it if `differentiable`."""
         raise NotImplementedError(f"{type(self).__name__} is not differentiable")
 
 
 class InputSpace(Component, ABC, Generic[X]):
-    """How inputs are read and become tensors. Built as `InputSpace(config)`, then `fit` on the training inputs."""
+    """How inputs are read and packed into tensors. Built as `InputSpace(config)`, then `fit` on the training inputs."""
 
     Batch: ClassVar[type[Tensors]]
-    """The dataclass of this input's batches: what a backbone accepts."""
+    """The dataclass of this space's batches, by which a backbone decides whether it accepts them."""
 
     @abstractmethod
     def parse(self, text: str) -> X:
-        """An input from its text, as it stands in a CSV cell. Raises `InvalidInput`."""
+        """Read an input from its text, such as a CSV cell; raise `InvalidInput` if that is impossible."""
 
     @abstractmethod
     def format(self, value: X) -> str:
-        """The inverse of `parse`."""
+        """Write an input as text: the inverse of `parse`."""
 
     @abstractmethod
     def fit(self, values: Sequence[X]) -> None:
-        """Learn what packing needs, such as a vocabulary."""
+        """Learn from the training inputs what packing needs, such as a vocabulary."""
 
     @abstractmethod
     def pack(self, values: Sequence[X]) -> Tensors:
-        """Inputs → a batch. Raises `InvalidInput` with the index and the reason."""
+        """Pack inputs into a batch; raise `InvalidInput` with index and reason if one is wrong."""
 
     def examples(self) -> list[X]:
-        """A few valid, different inputs, on which the conformance kit checks this space; by default none."""
+        """A few valid, different inputs, on which checks test this space; by default an empty list."""
         return []
 
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
-        """φ(x): what a kernel on inputs compares, one row per input; by default the numbers of all tensors, flattened.
+        """φ(x): the features that a kernel on inputs compares, one row per input; by default all tensors, flattened.
 
-        `grams` is the longest run of tokens that counts, for inputs that are sequences of tokens.
+        `grams` is the length of the longest runs of tokens that are counted, if inputs are sequences of tokens.
         """
         tensors = [tensor for _, tensor in batch.named_tensors()]
         flat = [tensor.flatten(start_dim=1) if tensor.dim() > 1 else tensor[:, None] for tensor in tensors]
         return SparseRows.dense(torch.cat([part.float() for part in flat], dim=1))
 
     def sizes(self, batch: Tensors) -> Tensor | None:
-        """(B,) the length of each input, to batch like with like; None where all are equal."""
+        """The length of each input (B,), so that inputs of similar length are batched together; None: all are equal."""
         return None
 
     def augment(self, batch: Tensors, generator: Generator) -> Tensors:
-        """Another view of each input that means the same, for training; by default the inputs themselves."""
+        """A random view of each input with the same meaning, for training; by default the inputs themselves."""
         return batch
 
     @abstractmethod
@@ -414,10 +414,10 @@ class InputSpace(Component, ABC, Generic[X]):
 
     @abstractmethod
     def load(self, folder: Path) -> None:
-        """The inverse of `save`."""
+        """Read the files that `save` wrote into `folder`."""
 
     def invalid(self, what: str, index: int = 0) -> InvalidInput:
-        """The error for the input at `index`, ready to raise."""
+        """The error to raise for the input at `index`."""
         return InvalidInput(what, index=index)
 
 
@@ -432,7 +432,7 @@ class Backbone(Component, nn.Module, ABC):
 
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
-        """Raise `ConfigError` when this backbone cannot read the batches of `inputs`."""
+        """Raise `ConfigError` if this backbone cannot read the batches of `inputs`."""
 
     @abstractmethod
     def forward(self, batch: Any) -> Tensor:
@@ -440,7 +440,7 @@ class Backbone(Component, nn.Module, ABC):
 
 
 class Regressor(Learner):
-    """From inputs to queries in a surrogate's embedding. Built as `Regressor(config, inputs, surrogate)`."""
+    """A map from inputs to queries, which are predicted embeddings. Built as `Regressor(config, inputs, surrogate)`."""
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
         super().__init__(config)
@@ -453,12 +453,12 @@ class Regressor(Learner):
 
     @abstractmethod
     def predict(self, inputs: Tensors) -> Tensor:
-        """Packed inputs → queries (B, q), without gradient, in chunks that bound the memory."""
+        """The queries (B, q) for packed inputs, without gradient, computed in chunks that bound the memory."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """A finite set of packed structures with their embeddings; `owner` (N,) names the input each belongs to, if any."""
+    """Packed structures with their embeddings; `owner` (N,) is the input that each is for, None: each is for all."""
 
     batch: Any
     embeddings: Tensor
@@ -470,7 +470,7 @@ class Candidates:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What a decoder searches: a space, the loss on it, and candidates to choose or start from."""
+    """What a decoder works on: the space, the surrogate, and the candidates to choose or start from."""
 
     space: OutputSpace[Any, Any]
     surrogate: Surrogate
@@ -489,7 +489,7 @@ class Trace:
         if not len(self.steps):
             return None
         means = [energies.mean().item() for energies in self.energies]
-        return curve(self.steps, means, f"mean energy of {len(self.energies[0]):,} inputs, by step")
+        return curve(self.steps, means, f"mean energy of {counted(len(self.energies[0]), 'input')}, by step")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -502,7 +502,7 @@ class Decoding:
 
     @property
     def top_k(self) -> int:
-        """How many structures there are for each query."""
+        """The number of structures for each query."""
         return self.energies.shape[1]
 
     def rows(self, first: int, end: int) -> Decoding:
@@ -522,40 +522,40 @@ class Decoding:
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """A way of decoding that `ele sweep` compares with others: some options of a decoder, under a name of its own."""
+    """Options of a decoder under a name, as one of the ways of decoding that `ele sweep` compares."""
 
     name: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     label: str = ""
-    """What a figure calls it; empty: its name."""
+    """The label in figures; empty: `name`."""
 
 
 class Decoder(Component, ABC):
-    """Finds the structures of least energy for queries. Built as `Decoder(config)`. Never changes a weight."""
+    """A search for the structures of least energy. Built as `Decoder(config)`. It must not change any weights."""
 
     variants: ClassVar[Sequence[Variant]] = ()
-    """The ways of decoding that `ele sweep` compares; empty: the decoder itself, under its registered name."""
+    """The variants that `ele sweep` compares; empty: only the decoder as configured, under its registered name."""
     traces: ClassVar[bool] = False
-    """Whether `decode` records a `Trace` with `trace=True`. Only a decoder that says so is given this argument."""
+    """Whether `decode` can record a `Trace`; only then is it given the argument `trace`."""
 
     @property
     def needs_gradient(self) -> bool:
-        """Whether it needs a surrogate that is `differentiable`."""
+        """Whether this decoder needs a surrogate that is `differentiable`."""
         return False
 
     def accepts(self, surrogate: Surrogate) -> None:
-        """Raise `ConfigError` when this decoder cannot work with `surrogate`; asked before a training begins."""
+        """Raise `ConfigError` if this decoder cannot work with `surrogate`; called before training begins."""
 
     @abstractmethod
     def decode(
         self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
-        """The `top_k` distinct structures of least energy found for each query (B, q); with `trace`, the way there."""
+        """Find the `top_k` distinct structures of least energy for each query (B, q); record the steps if `trace`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A published result to stand beside ours: metric name → value, and → standard deviation where it was published."""
+    """A published result to compare with: values and, if published, standard deviations, by metric name."""
 
     name: str
     values: Mapping[str, float]
@@ -564,14 +564,14 @@ class Reference:
 
 
 class Task(Component, ABC):
-    """A named data set with the configuration that suits it and the results known for it."""
+    """A data set under a name, with a configuration that suits it and results to compare with."""
 
     references: ClassVar[Sequence[Reference]] = ()
-    """Results that others have published."""
+    """Published results for this data set."""
     studies: ClassVar[Sequence[Study]] = ()
-    """Tables and figures that `ele reproduce` makes."""
+    """The tables and figures that `ele reproduce` makes."""
     ranges: ClassVar[Mapping[str, Range]] = {}
-    """What `ele tune` tries, by option; those that a configuration does not have are left out."""
+    """The ranges that `ele tune` searches, by option; options that the configuration does not have are left out."""
 
     @classmethod
     @abstractmethod
@@ -580,4 +580,4 @@ class Task(Component, ABC):
 
     @abstractmethod
     def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
-        """The pairs, packed by `space`, with their split."""
+        """Load the pairs, packed by `space`, with their split."""

@@ -1,4 +1,4 @@
-"""Sketched kernels: the finite features that a random sketch of the training set leaves of a kernel."""
+"""Sketched kernels: a few coordinates that replace a kernel's features, from a random sketch of the training set."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ele_core.numerics.sparse import Products, SparseRows
 from ele_core.runtime.context import Context
 
 CHUNK = 2048
-"""Objects whose features are held at once."""
+"""Objects whose features are in memory at once."""
 NEGLIGIBLE = 1e-10
-"""Eigenvalues below this share of the greatest are rounding: their directions are left out."""
+"""Eigenvalues below this share of the greatest are rounding errors: their directions are left out."""
 LARGEST_SKETCH = 1 << 16
 
 KernelName = Literal["cosine", "gaussian"]
@@ -29,18 +29,18 @@ class Sketch(ComponentConfig):
     """A random matrix R (m, n) that mixes n training objects into m."""
 
     kind: Literal["subsample", "gaussian", "sparse"] = "subsample"
-    """`subsample`: m of the objects, each row of R has a single 1. `gaussian`: every entry is normal; looks at all n
-    objects, for which n² values of the kernel are held. `sparse`: p-sparsified, each row has `nonzeros` normal entries
-    at random places."""
+    """`subsample`: m of the objects, each row of R has a single 1. `gaussian`: every entry is normal; uses all n
+    objects, which needs memory for n² values of the kernel. `sparse`: p-sparsified, each row has `nonzeros` normal
+    entries at random positions."""
     size: int = Field(1000, ge=1, le=LARGEST_SKETCH)
-    """Rows of the sketch, m; at most as many as there are training objects."""
+    """The number of rows of the sketch, m; all training objects if there are fewer."""
     nonzeros: int = Field(20, ge=1)
-    """Entries of a row that are not zero, for kind `sparse`."""
+    """The number of entries of a row that are not zero, for kind `sparse`."""
 
     def draw(self, count: int, generator: Generator) -> tuple[Tensor, Tensor | None]:
-        """The objects (a,) that R looks at, ascending, and R on these alone (m, a); none: the identity.
+        """Draw R: the objects (a,) that it uses, ascending, and its columns for these (m, a), or None for the identity.
 
-        No factor is needed before R: the features of a sketched kernel do not change with it.
+        R is not scaled, because a factor would not change the features of a sketched kernel.
         """
         size = min(self.size, count)
         if self.kind == "subsample":
@@ -60,7 +60,7 @@ class KernelOptions(ComponentConfig):
     kernel: KernelName = "cosine"
     """`cosine`: ⟨φ(x), φ(x′)⟩ / ‖φ(x)‖‖φ(x′)‖. `gaussian`: exp(−‖φ(x) − φ(x′)‖² / 2 width²). Both are 1 for x = x′."""
     width: float | None = Field(None, gt=0)
-    """The width of the Gaussian kernel; none: the median distance between the objects of the sketch."""
+    """The width of the Gaussian kernel; None: the median distance between the objects of the sketch."""
     sketch: Sketch = Sketch()
     """How the training objects are sketched."""
 
@@ -68,9 +68,9 @@ class KernelOptions(ComponentConfig):
 class SketchedKernel:
     """z(x) = Λ^(−½) Vᵀ R k(x), where k(x) = (k(x, x_1), …, k(x, x_n)) and R K Rᵀ = V Λ Vᵀ: (B, dim).
 
-    ⟨z(x), z(x′)⟩ is k on the span of the sketch, and all of k on the training objects where R has rank n. Directions
-    beyond the rank of R K Rᵀ are zero columns. Only the objects that R looks at, the *anchors*, are kept; features that
-    none of them has count in the norm of x and nowhere else.
+    ⟨z(x), z(x′)⟩ equals k on the span of the sketch, and for all training objects if R has rank n. Columns beyond the
+    rank of R K Rᵀ are zero. Only the objects that R uses, the *anchors*, are kept; features that no anchor has count
+    only in the norm of x.
     """
 
     def __init__(self, options: KernelOptions, dim: int | None = None) -> None:
@@ -79,12 +79,12 @@ class SketchedKernel:
         self.learned: Learned | None = None
 
     def fit(self, features: Callable[[Any], SparseRows], objects: Any, context: Context, name: str) -> None:
-        """Draw a sketch of the packed `objects` under `name`, and learn V and Λ."""
+        """Draw a sketch of the packed `objects`, seeded with `name`, and learn V and Λ."""
         chosen, matrix = self.options.sketch.draw(len(objects), context.generator(name, "sketch"))
         chunks = chosen.split(CHUNK)
         shown = context.monitor.progress(chunks, description=f"{name} sketch", total=len(chunks))
         anchors = SparseRows.cat(self._prepared(features(objects[rows])).to(torch.device("cpu")) for rows in shown)
-        exact = anchors.double()  # rounding would look like directions of its own
+        exact = anchors.double()  # rounding errors would look like additional directions
         inner = Products(exact)(exact)
         width = self.options.width or (median_distance(inner) if self.options.kernel == "gaussian" else 1.0)
         gram = self._kernel(inner, exact.squares, exact.squares, width)
@@ -100,14 +100,14 @@ class SketchedKernel:
     def __call__(self, features: SparseRows) -> Tensor:
         """Features of B objects → (B, dim)."""
         if self.learned is None:
-            raise ModelError("a sketched kernel was asked for features before it was fitted.", fix="Fit it first.")
+            raise ModelError("a sketched kernel was used before it was fitted.", fix="Call `fit` first.")
         anchors, projection, width = self.learned.anchors, self.learned.projection, self.learned.width
         prepared = self._prepared(features.to(projection.device))
         inner = self.learned.products(prepared)
         return self._kernel(inner, prepared.squares, anchors.squares, width) @ projection
 
     def state(self) -> dict[str, Tensor]:
-        """What was learned; empty tensors before that."""
+        """What `fit` learned; empty tensors before `fit`."""
         if self.learned is None:
             whole, number = torch.zeros(0, dtype=torch.int64), torch.zeros(0)
             return {"keys": whole, "values": number, "offsets": whole, "projection": number, "width": number}
@@ -116,7 +116,7 @@ class SketchedKernel:
         return {**sparse, "projection": self.learned.projection, "width": width}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """The inverse of `state`; tensors that do not go together are refused."""
+        """Load the tensors of `state`; refuse tensors that do not go together."""
         keys, values, offsets, projection, width = (
             state[name] for name in ("keys", "values", "offsets", "projection", "width")
         )
@@ -127,7 +127,7 @@ class SketchedKernel:
         self.learned = Learned(SparseRows(keys, values, offsets), projection, width.item())
 
     def to(self, device: torch.device) -> Self:
-        """Move what was learned."""
+        """Move what was learned to `device`."""
         if self.learned is not None and self.learned.projection.device != device:
             anchors, projection = self.learned.anchors.to(device), self.learned.projection.to(device)
             self.learned = Learned(anchors, projection, self.learned.width)
@@ -145,7 +145,7 @@ class SketchedKernel:
 
 
 class Learned:
-    """What a sketched kernel keeps: the features of its anchors (a, …), and Rᵀ V Λ^(−½) (a, dim)."""
+    """What a sketched kernel has learned: the features of its anchors (a, …), and Rᵀ V Λ^(−½) (a, dim)."""
 
     def __init__(self, anchors: SparseRows, projection: Tensor, width: float) -> None:
         self.anchors = anchors
@@ -163,7 +163,7 @@ def whitening(gram: Tensor, dim: int) -> Tensor:
 
 
 def median_distance(inner: Tensor) -> float:
-    """The median distance between different objects, from their inner products (a, a); 1 where all are alike."""
+    """The median distance between different objects, from their inner products (a, a); 1 if all are equal."""
     some = inner[:CHUNK, :CHUNK]
     squares = some.diagonal()
     distances = (squares.unsqueeze(1) + squares - 2 * some).clamp(min=0)

@@ -1,4 +1,4 @@
-"""How results look outside of a terminal: tables for notebooks, sheets of drawings."""
+"""Display of results outside of a terminal: tables for notebooks, sheets of drawings."""
 
 from typing import TYPE_CHECKING
 

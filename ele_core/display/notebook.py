@@ -1,4 +1,4 @@
-"""How results look in a notebook: small HTML tables. Every text is escaped, every picture is an image of its own."""
+"""HTML tables that display results in a notebook. Every text is escaped, every picture is a separate image."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 CELL = "text-align:left;vertical-align:top"
 SHOWN = 20
-"""Rows of a table at most: a notebook is no place for thousands."""
+"""The most rows of a table that are shown."""
 
 
 class Html(str):
-    """Text that is HTML already; any other is escaped."""
+    """Text that is HTML already, and is not escaped."""
 
     __slots__ = ()
 
 
 def table(header: Sequence[str], rows: Sequence[Iterable[str]], caption: str = "") -> str:
-    """A table of texts and `Html`; of many rows the first, and how many are left out."""
+    """A table of texts and `Html`: at most the first `SHOWN` rows, and the number of rows left out."""
     head = "".join(f'<th style="{CELL}">{escape(name)}</th>' for name in header)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:SHOWN])
     above = f'<caption style="{CELL}">{escape(caption)}</caption>' if caption else ""
@@ -31,7 +31,7 @@ def table(header: Sequence[str], rows: Sequence[Iterable[str]], caption: str = "
 
 
 def picture(drawing: Drawing, note: str = "") -> Html:
-    """A drawing with its text and a note below; as an image, in which no script of an SVG runs."""
+    """A drawing with its text and a note below; the SVG is embedded as an image, so that no script in it runs."""
     words = "<br>".join(escape(line) for line in (drawing.text, note) if line)
     if drawing.svg is None:
         return Html(words)
@@ -41,13 +41,13 @@ def picture(drawing: Drawing, note: str = "") -> Html:
 
 
 def beside(pictures: Iterable[Html]) -> Html:
-    """Pictures in a line."""
+    """Pictures side by side."""
     style = "display:inline-block;vertical-align:top;margin:0 1em 0.5em 0"
     return Html("".join(f'<div style="{style}">{each}</div>' for each in pictures))
 
 
 def curve(steps: Sequence[int], values: Sequence[float], name: str) -> str:
-    """An SVG of `values` along `steps`, which ascend, with the first and the last of each written out."""
+    """An SVG of `values` over ascending `steps`, with the first and the last of each as text."""
     width, height, margin = 360, 160, 28
     low, high, last = min(values), max(values), max(steps[-1] - steps[0], 1)
     points = [

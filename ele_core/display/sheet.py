@@ -17,7 +17,7 @@ CELL = (220, 180)
 LINE = 16
 """Height of a line of a caption."""
 INCH = 100
-"""Units of the SVG to an inch of the PNG."""
+"""Units of the SVG per inch of the PNG."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cell:
 
 
 def sheet_svg(rows: Sequence[Sequence[Cell]]) -> str:
-    """The pictures as they are; a drawing without one as its text."""
+    """One SVG of all drawings; a drawing without a picture is shown as its text."""
     width, top = CELL[0], caption_height(rows)
     height = CELL[1] + top
     parts = [
@@ -40,7 +40,7 @@ def sheet_svg(rows: Sequence[Sequence[Cell]]) -> str:
 
 
 def sheet_png(rows: Sequence[Sequence[Cell]]) -> bytes:
-    """The same through matplotlib; a drawing that has no PNG as its text."""
+    """One PNG of all drawings, made with matplotlib; a drawing without a PNG is shown as its text."""
     from matplotlib.figure import Figure
     from matplotlib.image import imread
 
@@ -61,7 +61,7 @@ def sheet_png(rows: Sequence[Sequence[Cell]]) -> bytes:
 
 
 def caption_height(rows: Sequence[Sequence[Cell]]) -> int:
-    """Room for the longest caption."""
+    """The height of the longest caption, with a margin."""
     return LINE * (1 + max((len(cell.caption) for row in rows for cell in row), default=0))
 
 

@@ -1,6 +1,6 @@
-"""Folders of JSON and safetensors files, sealed by a SHA-256 manifest; safe to read whoever wrote them.
+"""Folders of JSON and safetensors files, sealed by a SHA-256 manifest; safe to read from untrusted sources.
 
-Nothing in such a folder can name code to run. Names, kinds and sizes of files are checked before they are opened, sizes
+Nothing in such a folder can make code run. Names, kinds and sizes of files are checked before they are opened, sizes
 of tensors before anything is allocated.
 """
 
@@ -18,18 +18,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ele_core.errors import ModelError
+from ele_core.errors import ModelError, counted
 from ele_core.files.atomic import write_text
 
 MANIFEST = "manifest.json"
 LARGEST_TEXT = 64 << 20
-"""Bytes of the largest JSON or TOML file that is read."""
+"""The most bytes of a JSON or TOML file that is read."""
 DEEPEST = 64
-"""Levels of the deepest JSON: ours has a handful, and what walks through it is recursive."""
+"""The most levels of nested JSON that is read: ours has a handful, and the code that walks through it is recursive."""
 
 
 def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors, wherever they are and whatever memory they share."""
+    """Write named tensors of any device, also if they share memory."""
     stored: dict[str, Tensor] = {}
     storages: set[int] = set()
     for name, tensor in tensors.items():
@@ -46,14 +46,14 @@ def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def seal(folder: Path, unsealed: Collection[str] = ()) -> None:
-    """Write the manifest of everything in `folder`, but for the files named `unsealed`."""
+    """Write the manifest of all files in `folder` except those named `unsealed`."""
     files = sorted(file for file in folder.iterdir() if file.name not in {*unsealed, MANIFEST})
     entries = {file.name: {"bytes": file.stat().st_size, "sha256": digest(file)} for file in files}
     write_text(folder / MANIFEST, json.dumps({"files": entries}, indent=2) + "\n")
 
 
 def verify(folder: Path) -> None:
-    """Refuse a folder whose files are not those of its manifest; no file is parsed before that."""
+    """Refuse a folder whose files differ from its manifest; call it before parsing any of them."""
     manifest = read_json(folder / MANIFEST)
     entries = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
@@ -64,14 +64,14 @@ def verify(folder: Path) -> None:
         file = folder / name
         size = regular(file).st_size
         if size != entry.get("bytes"):
-            what = f"damaged: it has {size:,} bytes, and {brief(entry.get('bytes'))} were written."
+            what = f"damaged: it has {counted(size, 'byte')}, and {brief(entry.get('bytes'))} were written."
             raise ModelError(what, where=str(file))
         if digest(file) != entry.get("sha256"):
             raise ModelError("damaged: its contents are not what was written.", where=str(file))
 
 
 def sealed(folder: Path, name: str) -> bool:
-    """Whether the manifest of `folder` names a file."""
+    """Whether the manifest of `folder` lists the file `name`."""
     manifest = read_json(folder / MANIFEST)
     return isinstance(manifest, dict) and name in manifest.get("files", {})
 
@@ -86,7 +86,7 @@ def digest(file: Path) -> str:
 
 
 def regular(file: Path) -> Any:
-    """The status of a plain file; links, pipes and devices are refused, since they lead elsewhere or nowhere."""
+    """The status of a plain file; refuse links, pipes and devices, which may lead out of the folder or block."""
     try:
         status = file.lstat()
     except FileNotFoundError:
@@ -99,14 +99,14 @@ def regular(file: Path) -> Any:
 
 
 def brief(text: object, longest: int = 600) -> str:
-    """What a stranger wrote, fit for a message: on one line, without terminal codes, with an end."""
+    """Sanitise untrusted text for a message: one printable line, truncated."""
     line = " ".join(str(text)[: 2 * longest].split())
     shown = "".join(character if character.isprintable() else "\ufffd" for character in line)
     return shown if len(shown) <= longest else f"{shown[:longest]}…"
 
 
 def read_text(file: Path, largest: int = LARGEST_TEXT) -> str:
-    """A text file of ours, of a reasonable size."""
+    """Read a text file of at most `largest` bytes."""
     size = regular(file).st_size
     if size > largest:
         raise ModelError(f"damaged: {size:,} bytes are too many for this file.", where=str(file))
@@ -117,7 +117,7 @@ def read_text(file: Path, largest: int = LARGEST_TEXT) -> str:
 
 
 def read_json(file: Path, largest: int = LARGEST_TEXT) -> Any:
-    """The contents of a JSON file."""
+    """Read a JSON file of at most `largest` bytes and `DEEPEST` levels."""
     text = read_text(file, largest)
     try:
         value = json.loads(text)
@@ -129,7 +129,7 @@ def read_json(file: Path, largest: int = LARGEST_TEXT) -> Any:
 
 
 def deeper(value: Any, levels: int) -> bool:
-    """Whether tables and lists stand inside each other on more than so many levels; found without recursion."""
+    """Whether dicts and lists are nested in more than `levels` levels; computed without recursion."""
     inside = [value]
     for _ in range(levels + 1):
         nested = [each for each in inside if isinstance(each, dict | list)]
@@ -148,7 +148,7 @@ def shapes_of(file: Path) -> dict[str, tuple[int, ...]]:
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, of which the library checks that the file is as long as they are."""
+    """Read the tensors of a safetensors file; the library checks their sizes against that of the file."""
     regular(file)
     try:
         with safe_open(file, framework="pt") as opened:
@@ -158,9 +158,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
 
 
 def check_shapes(file: Path, expected: Mapping[str, torch.Size]) -> None:
-    """Refuse a file without the `expected` tensors; an empty one stands for a shape that only learning will tell."""
+    """Refuse a file without tensors of the `expected` shapes; an empty shape stands for one known only after `fit`."""
     found = shapes_of(file)
     for name, shape in expected.items():
         if shape.numel() and tuple(shape) != found.get(name):
-            problem = f"has another shape of '{name}'" if name in found else f"has no '{name}'"
+            problem = f"has another shape for '{name}'" if name in found else f"has no '{name}'"
             raise ModelError(f"the weights do not fit the configuration: the file {problem}.", where=str(file))

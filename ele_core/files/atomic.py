@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves the old one or the new one, never half of either."""
+"""Atomic writes: a crash leaves the old file or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 from ele_core.errors import ModelError
 
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
-"""What the system answers to a rename over something that is there."""
+"""The error numbers of a rename to something that exists."""
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text file at once: to a neighbour first, then renamed over."""
+    """Write a text file atomically: write a temporary file beside it, then rename that."""
     write_bytes(file, text.encode("utf-8"))
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """The same for any file."""
+    """Write a file atomically, as `write_text`."""
     make_folder(file.parent)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     temporary = Path(name)
@@ -42,9 +42,9 @@ def write_bytes(file: Path, content: bytes) -> None:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A fresh folder to fill, which gets its name when the block ends well and all of it is on disk.
+    """A temporary folder to fill, renamed to `folder` when the block has succeeded and everything is on disk.
 
-    Nothing is ever replaced: where there is something by then, other than an empty folder, that is an error.
+    Nothing is ever replaced: it is an error if something other than an empty folder is there by then.
     """
     with fresh_folder(folder) as temporary:
         yield temporary
@@ -61,9 +61,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """A fresh folder to fill, which takes the place of `folder` when the block ends well and all of it is on disk.
+    """A temporary folder to fill, which replaces `folder` when the block has succeeded and everything is on disk.
 
-    Killed between two renames, the old one stays beside its place, as `.NAME.old.…`.
+    If the process is killed between the two renames, the old folder is left beside it, in `.NAME.old.…`.
     """
     with fresh_folder(folder) as temporary:
         yield temporary
@@ -84,7 +84,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def fresh_folder(beside: Path) -> Iterator[Path]:
-    """A folder beside another, removed if the block fails."""
+    """A temporary folder beside another, removed if the block fails."""
     make_folder(beside.parent)
     temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}."))
     try:
@@ -96,14 +96,14 @@ def fresh_folder(beside: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(parent: Path, name: str) -> None:
-    """Remove what a killed process left of folders whose name is as the regular expression `name` says."""
+    """Remove temporary folders that a killed process left for folders with names that match the regex `name`."""
     for path in parent.glob(".*"):
         if re.fullmatch(rf"\.{name}\.[a-z0-9_]{{8}}", path.name) and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and what is missing above it, on the disk."""
+    """Make a folder and its missing parents, and flush them to disk."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:
@@ -111,7 +111,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Have every file under `folder`, and the folders themselves, on the disk before going on."""
+    """Flush every file under `folder`, and the folders themselves, to disk."""
     for file in folder.rglob("*"):
         if file.is_dir():
             sync_folder(file)
@@ -122,7 +122,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in `folder` on the disk: a rename is not safe before that."""
+    """Flush the names in `folder` to disk: a rename is not safe before that."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -131,7 +131,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def free_folder(parent: Path, name: str) -> Path:
-    """The first of NAME-1, NAME-2, … that does not exist, made at once so that no other process takes it."""
+    """Make the first of NAME-1, NAME-2, … that does not exist, in one step, so that no other process takes it too."""
     number = 1
     while True:
         folder = parent / f"{name}-{number}"

@@ -36,7 +36,7 @@ def locked(file: Path, what: str, *, wait: bool = False) -> Iterator[None]:
         file.write_text(str(os.getpid()))
         yield
     finally:
-        file.unlink(missing_ok=True)  # before the release: afterwards it may be another process's
+        file.unlink(missing_ok=True)  # before the release: afterwards it may belong to another process
         lock.release()
 
 

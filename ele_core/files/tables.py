@@ -14,31 +14,31 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
-from ele_core.errors import DataError
+from ele_core.errors import DataError, counted
 
 FIRST, LAST = 0, -1
-"""Columns by their place."""
+"""Columns by their position."""
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 class Unreadable(str):
-    """A row that is not as its file should be: as text what stands there, and why it cannot be used."""
+    """The text of a malformed row, with the `reason` why it cannot be used."""
 
     reason: str
 
     @classmethod
     def row(cls, text: str, reason: str) -> Self:
-        """What stands in the row, and the reason."""
+        """Mark the text of a row as unreadable, with the reason."""
         self = cls(text)
         self.reason = reason
         return self
 
 
 def read_columns(file: str, columns: Sequence[str | int]) -> tuple[list[list[str]], str]:
-    """The named columns of a file, a list of texts each, and the SHA-256 of its contents.
+    """The chosen columns of a file, each as a list of texts, and the SHA-256 of its contents.
 
-    A column is named, or given by its place (`FIRST`, `LAST`). `-` reads standard input, as plain lines, and a `.gz`
-    is read as what it holds. Where a row is not as it should be, each of its cells is `Unreadable`.
+    A column is given by its name or its position (`FIRST`, `LAST`). `-` reads standard input, as plain lines; a `.gz`
+    file is decompressed. If a row is malformed, each of its cells is `Unreadable`.
     """
     raw = read_bytes(file)
     try:
@@ -56,17 +56,17 @@ def read_columns(file: str, columns: Sequence[str | int]) -> tuple[list[list[str
 
 
 def read_inputs(file: str, column: str | None, trained: str | None) -> tuple[list[list[str]], str]:
-    """The column of inputs: the one asked for; else the one of the training, if the file has it; else the first."""
+    """The column of inputs: `column` if given; else that of the training, if the file has it; else the first."""
     if column is None and trained is not None and file != "-":
         try:
             return read_columns(file, [trained])
-        except DataError:  # said below if there is nothing to read at all
+        except DataError:  # raised again below if the file cannot be read at all
             pass
     return read_columns(file, [column or FIRST])
 
 
 def read_bytes(file: str) -> bytes:
-    """The contents of a file or of standard input (`-`), decompressed where it is gzip."""
+    """The contents of a file, decompressed if its name ends in `.gz`, or of standard input (`-`)."""
     if file == "-":
         return sys.stdin.buffer.read()
     try:
@@ -82,13 +82,14 @@ def read_separated(text: str, file: str, separator: str, columns: Sequence[str |
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = next(reader, None)
     if not header:
-        raise DataError("the file is empty.", where=file, fix="The first line names the columns.")
+        raise DataError("the file is empty.", where=file, fix="Name the columns in the first line.")
     places = find_columns(columns, header, file)
     table: list[list[str]] = [[] for _ in columns]
     for row in filter(None, reader):
         bad = None
         if len(row) != len(header):
-            reason = f"{len(row)} cells where the header has {len(header)}; quote cells that hold the separator."
+            cells = counted(len(row), "cell")
+            reason = f"{cells}, but the header has {len(header)}; quote cells that contain the separator."
             bad = Unreadable.row(separator.join(row), reason)
         for column, place in zip(table, places, strict=True):
             column.append(row[place] if bad is None else bad)
@@ -96,23 +97,23 @@ def read_separated(text: str, file: str, separator: str, columns: Sequence[str |
 
 
 def find_columns(columns: Sequence[str | int], header: Sequence[str], file: str) -> list[int]:
-    """Where columns stand; the first and the last are those among the ones that are not named."""
+    """The positions of columns; `FIRST` and `LAST` count only columns that are not asked for by name."""
     named = {name: find_column(name, header, file) for name in columns if isinstance(name, str)}
     others = [place for place in range(len(header)) if place not in named.values()] or list(range(len(header)))
     return [named[name] if isinstance(name, str) else others[name] for name in columns]
 
 
 def find_column(name: str, header: Sequence[str], file: str) -> int:
-    """Where a column stands; an unknown one is answered with the nearest and with all there are."""
+    """The position of a column; the error for an unknown name suggests the nearest one and lists all."""
     if name in header:
         return header.index(name)
     close = get_close_matches(name, header, 1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    raise DataError(f"no column is called '{name}'; {hint}Columns: {', '.join(header)}.", where=file)
+    hint = f"; did you mean '{close[0]}'?" if close else "."
+    raise DataError(f"no column is called '{name}'{hint} Columns: {', '.join(header)}.", where=file)
 
 
 def read_jsonl(text: str, file: str, columns: Sequence[str | int]) -> list[list[str]]:
-    """Fields of one JSON object a line, of the same names on every line; a value that is no string is kept as JSON."""
+    """Fields of one JSON object per line, with the same names on every line; values other than strings stay JSON."""
     table: list[list[str]] = [[] for _ in columns]
     names: list[str] | None = None
     for line in filter(str.strip, lines_of(text)):
@@ -131,9 +132,9 @@ def json_record(line: str) -> dict[str, Any] | Unreadable:
         record = json.loads(line)
     except ValueError as error:
         return Unreadable.row(line, f"not JSON: {getattr(error, 'msg', error)}.")
-    return (
-        record if isinstance(record, dict) and record else Unreadable.row(line, 'not a JSON object, as {"input": …}.')
-    )
+    if isinstance(record, dict) and record:
+        return record
+    return Unreadable.row(line, 'not a JSON object such as {"input": …}.')
 
 
 def json_cell(record: dict[str, Any], name: str, line: str) -> str:
@@ -145,7 +146,7 @@ def json_cell(record: dict[str, Any], name: str, line: str) -> str:
 
 
 def read_lines(text: str, file: str, columns: Sequence[str | int]) -> list[list[str]]:
-    """Plain lines: the whole line, or for .smi its first word, is the one column there is. Blank lines stay rows."""
+    """Plain lines: the only column is the whole line, or its first word in .smi files. Blank lines are rows too."""
     if any(isinstance(name, str) for name in columns):
         fix = "Drop the column's name, or use .csv or .jsonl."
         raise DataError("plain lines have no named columns.", where=file, fix=fix)
@@ -155,12 +156,12 @@ def read_lines(text: str, file: str, columns: Sequence[str | int]) -> list[list[
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines, ended by a line feed alone or after a carriage return; no other character ends one."""
+    """Split text at line feeds, and remove a carriage return before them; no other character ends a line."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Mappings with the same keys as CSV text with a header; `columns` name it where there may be no rows."""
+    """Mappings with the same keys as CSV text with a header; `columns` are needed if there may be no rows."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns or list(rows[0]), lineterminator="\n")
     writer.writeheader()

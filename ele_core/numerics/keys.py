@@ -1,4 +1,4 @@
-"""Keys: batched 128-bit hashes of integer tensors, and rows found, compared and counted by their keys."""
+"""Keys: batched 128-bit hashes of integer tensors, and functions that compare and count rows by their keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mix(values: Tensor) -> Tensor:
 
 
 def hash_rows(tensors: Sequence[Tensor]) -> Tensor:
-    """One key a row: integer tensors (B, …) → (B, 2) int64.
+    """One key per row: integer tensors (B, …) → (B, 2) int64.
 
     Each entry is mixed with its position, and the row's sum is mixed again; two salts give two independent halves.
     """
@@ -52,7 +52,7 @@ def distinct(keys: Tensor) -> Tensor:
 
 
 def member(keys: Tensor, of: Tensor) -> Tensor:
-    """(N,) true where a key (N, 2) is among the keys `of` (M, 2)."""
+    """(N,) true for keys (N, 2) that are among the keys `of` (M, 2)."""
     _, group = torch.unique(torch.cat([of, keys]), dim=0, return_inverse=True)
     seen = torch.zeros(int(group.max()) + 1 if len(group) else 0, dtype=torch.bool)
     seen[group[: len(of)]] = True
@@ -60,7 +60,7 @@ def member(keys: Tensor, of: Tensor) -> Tensor:
 
 
 def ranks(owner: Tensor) -> Tensor:
-    """The place of each entry among those of its owner, for owners that stand together in ascending order."""
+    """The position of each entry among those of the same owner; `owner` (N,) must ascend."""
     counts = torch.bincount(owner)
     return torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
 
@@ -68,7 +68,7 @@ def ranks(owner: Tensor) -> Tensor:
 def fresh_moves(keys: Tensor, owner: Tensor, own: Tensor, limit: int | None = None) -> Tensor:
     """The rows of `keys` (M, 2) that are neither the key `own[owner]` (B, 2) nor that of an earlier row of their owner.
 
-    `owner` (M,) ascends; with `limit` at most the first so many of each owner.
+    `owner` (M,) must ascend; with `limit`, at most the first `limit` rows of each owner.
     """
     moved = (keys != own[owner]).any(dim=1).nonzero().flatten()
     rows = moved[distinct(torch.cat([owner[moved, None], keys[moved]], dim=1))]

@@ -1,4 +1,4 @@
-"""Euclidean projections onto convex sets: pure, batched functions, each of which opens with its argmin."""
+"""Euclidean projections onto convex sets: pure, batched functions; each docstring begins with the argmin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def simplex(x: Tensor) -> Tensor:
 
     The solution is p = max(x − τ, 0) with τ = max_k (S_k − 1)/k, where S_k is the sum of the k largest entries
     (Duchi et al., 2008). Entries are measured from the row's maximum, so that huge rows lose no precision: the
-    threshold starts at −1, and the k-th largest entry, where it lies above the threshold, raises it by 1/k of the
+    threshold starts at −1, and the k-th largest entry, if it is above the threshold, raises it by 1/k of the
     difference.
     """
     if x.dtype in (torch.float16, torch.bfloat16):
@@ -26,7 +26,7 @@ def simplex(x: Tensor) -> Tensor:
     largest, *others = _descending(columns)
     threshold = torch.full_like(largest, -1.0)
     for k, column in enumerate(others, start=2):
-        # In place: sorting two or more columns has made new ones.
+        # In place, because sorting two or more columns has made new tensors.
         threshold.lerp_(torch.maximum(column.sub_(largest), threshold), 1 / k)
     return (columns - largest).sub_(threshold).clamp_(min=0.0).movedim(0, -1)
 
@@ -132,7 +132,7 @@ def _reduced_costs(x: Tensor) -> Tensor:
 
 
 def _primal(costs: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """The matrices that dual variables (…, n) and (…, n) stand for: (…, n, n)."""
+    """The primal matrices for dual variables (…, n) and (…, n): (…, n, n)."""
     return (costs + rows[..., :, None] + cols[..., None, :]).clamp_(min=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Features of many objects, a few keys and values each whatever the number of possible keys; their inner products."""
+"""Sparse features of many objects, stored as keys and values, and their inner products."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 NOTHING = torch.iinfo(torch.int64).max
-"""Stands for a key that is not there; no hash of ours is looked for under it."""
+"""The key of an entry that is not present; no feature has this key."""
 FREQUENT = 64
-"""A key is frequent that at least one of so many rows has."""
+"""A key is frequent if at least one in this many rows has it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class SparseRows:
 
     @classmethod
     def counted(cls, keys: Tensor, present: Tensor) -> SparseRows:
-        """How often each key occurs in each row of `keys` (B, L), where `present` (B, L) is true."""
+        """How often each key occurs in each row of `keys` (B, L), among entries with `present` (B, L) true."""
         ordered = keys.masked_fill(~present, NOTHING).sort(dim=1).values
         there = ordered != NOTHING
         first = there.clone()
@@ -63,12 +63,12 @@ class SparseRows:
         return self.values.new_zeros(len(self)).index_add_(0, self.rows, self.values.square())
 
     def normalised(self) -> SparseRows:
-        """φ(x) / ‖φ(x)‖; a row of nothing stays one."""
+        """φ(x) / ‖φ(x)‖; an empty row stays empty."""
         scale = self.squares.clamp(min=torch.finfo(torch.float32).tiny).rsqrt()
         return SparseRows(self.keys, self.values * scale[self.rows], self.offsets)
 
     def within(self, vocabulary: Tensor) -> SparseRows:
-        """The entries whose key is in the ascending `vocabulary` (D,), under its place there; others are dropped."""
+        """The entries whose key is in the ascending `vocabulary` (D,); the position there is the new key."""
         if not len(vocabulary):
             return SparseRows(self.keys[:0], self.values[:0], torch.zeros_like(self.offsets))
         place = torch.searchsorted(vocabulary, self.keys).clamp(max=len(vocabulary) - 1)
@@ -105,10 +105,10 @@ class SparseRows:
 
 
 class Products:
-    """Inner products with a fixed set of a rows: calling it gives ⟨φ(x_i), φ(anchor_j)⟩ as (B, a).
+    """Inner products with fixed rows, the anchors: calling it returns ⟨φ(x_i), φ(anchor_j)⟩ as (B, a).
 
-    Keys that many anchors have are rows of a dense matrix. Most keys of rich features belong to few anchors; those are
-    looked up, so that the matrix has at most `FREQUENT` times as many cells as the anchors have entries.
+    Keys that many anchors have are rows of a dense matrix. Most keys of rich features belong to few anchors; these are
+    looked up instead, so that the matrix has at most `FREQUENT` times as many cells as the anchors have entries.
     """
 
     def __init__(self, anchors: SparseRows) -> None:

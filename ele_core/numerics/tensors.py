@@ -23,23 +23,23 @@ class Tensors:
         class Tokens(Tensors):
             tokens: Tensor  # (B, L)
 
-    Indexing, concatenation, device moves and conversion to and from a dict follow.
+    It then has indexing, concatenation, device moves and conversion to and from a dict.
     """
 
     def __init_subclass__(cls) -> None:
-        """A field must not hide a method: `items` would be fine, `to` would break every batch."""
+        """Refuse a field that would hide a method, such as `to`."""
         if hidden := set(inspect.get_annotations(cls)) & set(dir(Tensors)):
             raise TypeError(
-                f"{cls.__name__}: a field cannot be called '{hidden.pop()}', Tensors has a method of that name"
+                f"{cls.__name__}: a field cannot be called '{hidden.pop()}', because Tensors has a method of that name"
             )
 
     def __len__(self) -> int:
         return len(next(iter(self.named_tensors()))[1])
 
     def __getitem__(self, index: Index) -> Self:
-        """The rows at `index`: a slice, a boolean mask or a tensor of positions; always a batch again."""
+        """The rows at `index`: a slice, a boolean mask or a tensor of positions; always returns a batch."""
         if isinstance(index, int):
-            raise TypeError(f"index with a slice or a tensor, as in batch[{index}:{index + 1}]: rows stay batches")
+            raise TypeError(f"index a batch with a slice or a tensor, as in batch[{index}:{index + 1}], not a number")
         if not isinstance(index, slice | Tensor):
             index = torch.as_tensor(index, dtype=torch.long)
         return self.map(lambda tensor: tensor[index])
@@ -71,7 +71,7 @@ class Tensors:
 
     @classmethod
     def cat(cls, parts: Iterable[Self]) -> Self:
-        """The batches one after the other."""
+        """Concatenate batches."""
         columns = [part.as_dict() for part in parts]
         return cls(**{name: torch.cat([column[name] for column in columns]) for name in columns[0]})
 
@@ -81,5 +81,5 @@ class Tensors:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return next(iter(self.named_tensors()))[1].device

@@ -1,1 +1,1 @@
-"""What work is carried out in: seed, device, processes, checkpoints, signals, callbacks."""
+"""The environment in which training and decoding run: seed, device, processes, checkpoints, signals, callbacks."""

@@ -15,20 +15,20 @@ from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.work import Snapshot, Work, prefixed
 
 T = TypeVar("T")
-"""The outcome of a block."""
+"""The result of a block."""
 NamedTensors = dict[str, Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
 class AsTensors(Generic[T]):
-    """How the outcome of a block becomes named tensors and back, for a checkpoint or for other processes."""
+    """Conversion of a block's result to named tensors and back, for a checkpoint or for other processes."""
 
     write: Callable[[T], NamedTensors]
     read: Callable[[NamedTensors], T]
 
 
 PLAIN: AsTensors[NamedTensors] = AsTensors(write=dict, read=dict)
-"""Outcomes that are named tensors already."""
+"""For results that are named tensors already."""
 
 
 def in_blocks(
@@ -39,11 +39,11 @@ def in_blocks(
     name: str,
     as_tensors: AsTensors[T],
 ) -> list[T]:
-    """Call `function(first, end, context)` on blocks of at most `size` of `count` rows, in order; return all outcomes.
+    """Call `function(first, end, context)` on blocks of at most `size` of `count` rows, in order; return all results.
 
-    The context of a block has a seed of its own: the outcome depends neither on how many processes share the blocks nor
-    on where the work was stopped. Every process returns the outcomes of all. They become tensors only where a
-    checkpoint is written or where several processes share the work.
+    The context of a block has its own seed: the result depends neither on how many processes share the blocks nor on
+    when the work was stopped. Every process returns the results of all. They are converted to tensors only if a
+    checkpoint is written or several processes share the work.
     """
     blocks = math.ceil(count / size)
     alone = dataclasses.replace(context, monitor=Monitor(), work=Work(), processes=Processes())

@@ -1,4 +1,4 @@
-"""Checkpoints: atomic, sealed, the one before the last kept, no pickle."""
+"""Checkpoints: written atomically, sealed by a manifest, without pickle; the last two are kept."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from ele_core.runtime.work import Snapshot, Work, as_bytes, from_bytes
 FORMAT = 1
 """The layout of a checkpoint; a reader refuses any other."""
 KEPT = 2
-"""Checkpoints that stay: the last, and the one before it in case the last is damaged."""
+"""The number of checkpoints kept: the last, and the one before it in case the last is damaged."""
 EVERY = 60.0
 """Seconds between two checkpoints."""
 PAUSE = 50
-"""Saving waits at least so many times as long as the last save took: at most 2 % of the time goes into it."""
+"""The shortest pause between two saves, in durations of the last save: saving takes at most 2 % of the time."""
 STATE, TENSORS = "state.json", "state.safetensors"
 
 
 class Checkpoints(Work):
-    """Work that survives: every `every` seconds, and when asked to stop, its state goes to a numbered folder.
+    """Work whose state is saved in a numbered folder, every `every` seconds and when it is asked to stop.
 
-    All processes of a group call it alike; the main one writes.
+    All processes of a group make the same calls; only the main one writes.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Checkpoints(Work):
 
     def _rest(self, asked: int, name: str) -> None:
         if asked:
-            self.processes.wait()  # until the main process has written
+            self.processes.wait()  # until the main process has written the checkpoint
             raise Interrupted(f"stopped during {name}, its state is kept.", signal=asked, fix=self.advice)
 
     # -- what a run calls -----------------------------------------------------------------------------------------
 
     def load(self) -> bool:
-        """Go on from the last good checkpoint; whether there is one."""
+        """Load the last undamaged checkpoint; return whether there is one."""
         state, tensors, number = self._newest() if self.processes.main else (None, {}, 0)
         shared = self.processes.from_main({"state": as_bytes(state), **tensors})
         state = from_bytes(shared.pop("state"))
@@ -110,7 +110,7 @@ class Checkpoints(Work):
 
     @property
     def current(self) -> str:
-        """The work that has begun and not finished, or else the last one that has."""
+        """The name of the unfinished work, or else of the work that finished last."""
         unfinished = [name for name, snapshot in self.works.items() if not snapshot.finished]
         return (unfinished or list(self.works) or ["the training"])[-1]
 
@@ -128,7 +128,7 @@ class Checkpoints(Work):
         self.due = time.monotonic() + max(self.every, PAUSE * (time.monotonic() - started) if self.every else 0)
 
     def clear(self) -> None:
-        """Remove the checkpoints: the work is done and its outcome is elsewhere."""
+        """Remove all checkpoints, because the work is finished and its result is stored elsewhere."""
         if self.processes.main:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -162,7 +162,7 @@ class Checkpoints(Work):
             shutil.rmtree(old, ignore_errors=True)
 
     def _newest(self) -> tuple[dict[str, Any] | None, dict[str, Any], int]:
-        """The last checkpoint that is whole; a damaged one is named and removed, and the one before it is used."""
+        """Read the last undamaged checkpoint; report and remove later ones, which are damaged."""
         remove_unfinished(self.folder, r"\d+")
         damaged: list[tuple[Path, EleError]] = []
         for folder in reversed(numbered(self.folder)):
@@ -176,7 +176,7 @@ class Checkpoints(Work):
                 shutil.rmtree(useless, ignore_errors=True)
             return state, tensors, int(folder.name)
         if damaged:
-            what = f"no checkpoint can be read; the last one says: {damaged[0][1]}"
+            what = f"no checkpoint can be read; the error of the last one is: {damaged[0][1]}"
             raise ModelError(what, where=str(self.folder), fix="Train again, in another folder.")
         return None, {}, 0
 
@@ -188,7 +188,7 @@ def numbered(folder: Path) -> list[Path]:
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The checked contents of one checkpoint."""
+    """Check and read one checkpoint."""
     verify(folder)
     state = read_json(folder / STATE)
     if not isinstance(state, dict) or state.get("format") != FORMAT:
@@ -201,7 +201,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def well_formed(state: Mapping[str, Any]) -> bool:
-    """Whether a state has the parts that `Checkpoints` writes, of the kinds that it writes."""
+    """Whether a state has the parts that `Checkpoints` writes, each of the right type."""
     kinds = {"works": list, "closed": list, "journal": dict}
     works = {"name": str, "finished": bool, "values": dict}
     return all(isinstance(state.get(key), kind) for key, kind in kinds.items()) and all(

@@ -1,4 +1,4 @@
-"""What a stage is given besides its data: seed, device, whom to report to, what was done already, and by how many."""
+"""What a stage is given besides its data: seed, device, monitor, checkpoints and processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ele_core.runtime.work import Work
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """Carried through training and decoding. Randomness is a pure function of the seed and a name."""
+    """The environment of training and decoding. Random numbers are a pure function of the seed and a name."""
 
     seed: int = 0
     device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
@@ -27,7 +27,7 @@ class Context:
         return torch.Generator().manual_seed(self.derived_seed(*name))
 
     def own_seed(self, *name: str | int) -> int:
-        """As `derived_seed`, different in each of several processes."""
+        """As `derived_seed`, but different in each of several processes."""
         return self.derived_seed(*name, *(("process", self.processes.rank) if self.processes.count > 1 else ()))
 
     def derived_seed(self, *name: str | int) -> int:

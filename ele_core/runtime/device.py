@@ -1,4 +1,4 @@
-"""Which device to compute on."""
+"""The choice of the device to compute on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ele_core.runtime.distributed import local_device
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the first GPU where there is one, else the CPU; anything else is taken by name and checked."""
+    """The device called `name`, if it can be used; `auto` is the first GPU if there is one, else the CPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     name = local_device(name)

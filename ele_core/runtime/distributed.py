@@ -1,4 +1,4 @@
-"""The few lines between us and torch.distributed: one process, or a group of them started by torchrun or by `ele`."""
+"""A thin layer over torch.distributed: one process, or a group of processes started by torchrun or by `ele`."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from ele_core.runtime.work import as_bytes, from_bytes
 
 Rows = TypeVar("Rows", Tensor, Tensors)
 TIMEOUT = datetime.timedelta(minutes=30)
-"""How long processes wait for one that has not died but does not answer."""
+"""How long processes wait for one that still runs but does not answer."""
 PATIENCE = datetime.timedelta(days=2)
-"""How long they wait for the main one to have read the data."""
+"""How long they wait for the main process to read the data."""
 FAILED = "failed"
-"""Where in the group's store a process that fails leaves its reason."""
+"""The key in the group's store under which a failing process publishes its reason."""
 
 
 class Processes:
-    """One process alone: the whole group."""
+    """A group of one process, for which most methods return their arguments; `Group` is for several."""
 
     rank = 0
     count = 1
 
     @property
     def main(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and reports to the user."""
         return self.rank == 0
 
     def share(self, rows: Rows) -> Rows:
-        """A part of consecutive rows for this process; the parts of all make up the whole, in the order of ranks."""
+        """The consecutive rows that this process works on; the parts of all processes, by rank, are all `rows`."""
         first, end = (place * len(rows) // self.count for place in (self.rank, self.rank + 1))
         return rows[first:end]
 
     def first(self, own: int) -> int:
-        """How many rows the processes before this one have, where this one has `own`."""
+        """The number of rows of all processes of lower rank, if this one has `own`."""
         return 0
 
     def gather(self, own: Tensor) -> Tensor:
-        """The rows of all processes, in their order."""
+        """The rows of all processes, by rank."""
         return own
 
     def gather_with_gradient(self, own: Tensor) -> Tensor:
-        """As `gather`, and the gradient of every process's rows finds its way back to the process they came from."""
+        """As `gather`, with gradients: those of the rows of each process are sent back to it."""
         return own
 
     def gather_named(self, own: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-        """The named tensors of each process."""
+        """The named tensors of each process, by rank."""
         return [dict(own)]
 
     def spread(self, function: Callable[[Any], Tensor], rows: Any) -> Tensor:
-        """`function(rows)` with the rows shared out: for functions that treat every row alone."""
+        """`function(rows)`, computed by all processes together: for functions that treat every row separately."""
         return self.gather(function(self.share(rows)))
 
     def parallel(self, module: nn.Module) -> nn.Module:
@@ -69,7 +69,7 @@ class Processes:
         return module
 
     def largest(self, value: int) -> int:
-        """The largest of all processes' values: how they agree."""
+        """The largest of all processes' values, so that all of them act on the same one."""
         return value
 
     def mean(self, value: Tensor) -> Tensor:
@@ -77,14 +77,14 @@ class Processes:
         return value
 
     def agreed(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The main process's values: what decides must be equal everywhere, to the bit."""
+        """The main process's values, in every process: decisions need values that are equal to the last bit."""
         return dict(values)
 
     def synchronise(self, module: nn.Module) -> None:
         """Give every process the buffers of the main one, such as the running means of a normalisation."""
 
     def from_main(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What the main process has, in every process."""
+        """The main process's tensors, in every process."""
         return dict(values)
 
     def text_from_main(self, text: str) -> str:
@@ -92,11 +92,11 @@ class Processes:
         return str(from_bytes(self.from_main({"text": as_bytes(text)})["text"]))
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have made this call."""
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """The block runs in the main process, then in the others: they find what it has cached."""
+        """Run the block in the main process, then in the others, which can use the files it has cached."""
         yield
 
 
@@ -119,7 +119,7 @@ class Group(Processes):
         return torch.cat(self.gather_parts(own))
 
     def gather_parts(self, own: Tensor) -> list[Tensor]:
-        """The rows of each process."""
+        """The rows of each process, by rank."""
         sizes = self._sizes(len(own))
         padded = own.new_zeros((max(sizes), *own.shape[1:]))
         padded[: len(own)] = own
@@ -172,7 +172,7 @@ class Group(Processes):
     def main_first(self) -> Iterator[None]:
         self.turns += 1
         turn = f"turn/{self.turns}"
-        if not self.main:  # at the store: reading data may honestly take longer than any answer in training
+        if not self.main:  # with a longer timeout: reading data may take longer than any answer in training
             self.store.wait([turn], PATIENCE)
         yield
         if self.main:
@@ -203,9 +203,9 @@ class Gather(torch.autograd.Function):
 
 @contextmanager
 def process_group() -> Iterator[Processes]:
-    """The group that the environment names (torchrun's variables); alone where it names none.
+    """The group that torchrun's environment variables describe; a group of one process if there are none.
 
-    A process that fails leaves its reason for the others, whose own error would only say that the connection is gone.
+    A failing process publishes its reason for the others, whose own errors would only say that the connection is lost.
     """
     if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Processes()
@@ -225,7 +225,7 @@ def process_group() -> Iterator[Processes]:
 
 @cache
 def the_group() -> Group:
-    """The group of this process, joined once: it counts the turns that its members take."""
+    """The group of this process, joined only once, because it counts the turns of `main_first`."""
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
 
@@ -240,15 +240,15 @@ def the_group() -> Group:
 
 
 def report_failure(group: Group, reason: str) -> None:
-    """Publish why this process fails, so that the others can report the cause; the first reason stays."""
+    """Publish why this process fails, so that the others can report the cause; only the first reason is kept."""
     try:
         group.store.compare_set(FAILED, "", f"process {group.rank}: {reason}")
-    except RuntimeError:  # the store is gone with the process that held it
+    except RuntimeError:  # the process that held the store has ended
         return
 
 
 def explained(group: Group, error: RuntimeError) -> Exception:
-    """Why the group has come apart, where another process said so; else the error itself."""
+    """An error with the reason that another process published, if the connection failed; else `error` itself."""
     if not any(word in str(error).lower() for word in ("gloo", "connection", "nccl", "peer", "socket")):
         report_failure(group, str(error))
         return error
@@ -256,7 +256,7 @@ def explained(group: Group, error: RuntimeError) -> Exception:
         group.store.wait([FAILED], datetime.timedelta(seconds=2))
         reason = group.store.get(FAILED).decode()
     except RuntimeError:
-        reason = "another process ended without a word: it was killed, or ran out of memory."
+        reason = "another process ended without an error message: it was killed, or ran out of memory."
     return ProcessError(reason, where=f"process {group.rank} of {group.count}")
 
 
@@ -267,7 +267,7 @@ def serialised(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def local_device(name: str) -> str:
-    """`cuda` is this process's own GPU where several processes share a machine."""
+    """The device called `name`; `cuda` is this process's own GPU if several processes share a machine."""
     rank = os.environ.get("LOCAL_RANK")
     return f"cuda:{rank}" if name == "cuda" and rank is not None else name
 
@@ -281,6 +281,6 @@ def environment(rank: int, count: int, address: str, port: int) -> Sequence[tupl
         ("LOCAL_WORLD_SIZE", str(count)),
         ("MASTER_ADDR", address),
         ("MASTER_PORT", str(port)),
-        ("TORCHELASTIC_USE_AGENT_STORE", "True"),  # the store lives in the process that started us
+        ("TORCHELASTIC_USE_AGENT_STORE", "True"),  # the process that started this one holds the store
         ("TORCHELASTIC_RESTART_COUNT", "0"),
     )

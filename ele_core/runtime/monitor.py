@@ -1,4 +1,4 @@
-"""Who is told what happens in a training or a decoding: callbacks, the console, the files of a run."""
+"""Callbacks, which are notified of events in training and decoding: the console, the files of a run, your own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Item = TypeVar("Item")
 
 
 class Callback:
-    """Is told what happens during a training. Override the methods you need; each does nothing by default.
+    """An object that is notified of events during training. Override the methods you need; by default they do nothing.
 
-    Pass instances as `callbacks=[…]` to `StructuredPredictor`, `Run.start` or `Run.resume`. Of several processes only
-    the main one calls them.
+    Pass instances as `callbacks=[…]` to `StructuredPredictor`, `Run.start` or `Run.resume`. If there
+    are several processes, only the main one calls them.
     """
 
     def start(self, folder: Path | None, earlier: Sequence[Mapping[str, Any]]) -> None:
@@ -48,7 +48,7 @@ class Callback:
 
 
 class Monitor(Callback):
-    """A callback that can also show how far long work is. This one stays silent."""
+    """A callback that can also show the progress of long work. This base class shows nothing."""
 
     def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
         """Yield `items`, showing how many are done."""
@@ -189,5 +189,5 @@ class Callbacks(Monitor):
 
 
 def width(column: str) -> int:
-    """Columns are as wide as their heading, and wide enough for their values."""
+    """The width of a column: at least that of its heading, and enough for its values."""
     return max(len(column), 11 if column == "stage" else 7)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish: the work stops where it can go on from."""
+"""SIGINT (Ctrl-C) and SIGTERM set a flag that long work polls where it can resume."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from types import FrameType
 
 
 class Stop:
-    """Whether somebody asked to stop. A second Ctrl-C stops at once, whatever is lost."""
+    """The flag that asks work to stop. A second Ctrl-C stops at once, without saving."""
 
     def __init__(self) -> None:
         self.signal = 0
-        """The number of the signal that asked; 0: none."""
+        """The number of the signal received; 0: none so far."""
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        """Inside, signals are kept as a wish; only the main thread of a program can listen."""
+        """Inside the block, signals only set the flag. Has no effect in a thread other than the main one."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return

@@ -14,11 +14,11 @@ FOLDER = "tensorboard"
 
 
 class TensorBoard(Callback):
-    """Writes a scalar for each metric of an evaluation, named `STAGE/METRIC`, into the folder `RUN/tensorboard`.
+    """A callback that writes each metric of an evaluation as the scalar `STAGE/METRIC` into `RUN/tensorboard`.
 
     A training without a run folder writes into `folder`, or into `tensorboard` in the working directory. A resumed
-    training begins its event files anew from the earlier evaluations: a step that is repeated after the last
-    checkpoint is not there twice.
+    training writes its event files again from the earlier evaluations, so that steps repeated after the last
+    checkpoint do not appear twice.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -27,7 +27,7 @@ class TensorBoard(Callback):
         self.writer: Any = None
 
     def start(self, folder: Path | None, earlier: Sequence[Mapping[str, Any]]) -> None:
-        """Begin the event files, and repeat the earlier evaluations in them."""
+        """Start new event files with the earlier evaluations."""
         target = Path(self.folder or (folder or Path()) / FOLDER)
         for file in target.glob("events.out.tfevents.*"):
             file.unlink()

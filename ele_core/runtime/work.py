@@ -1,4 +1,4 @@
-"""What long work has done so far, so that it can stop and go on: the interface that stages and decoders see."""
+"""The interface through which stages and decoders save their state, so that long work can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ class Snapshot:
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, their names begun with `prefix` and a dot: the inverse of `Snapshot.part`."""
+    """Add `prefix` and a dot to the names of the tensors: the inverse of `Snapshot.part`."""
     return {f"{prefix}.{name}": value for name, value in tensors.items()}
 
 
 class Work:
-    """Keeps nothing and never stops: what there is when nobody asked for a run folder.
+    """The saved state of long work. This base class saves nothing and never stops: it is used without a run folder.
 
-    A piece of work has a name. It asks what was `saved` of it, calls `step` whenever it could go on from there later,
-    and `finish` with its outcome.
+    A piece of work has a name. It asks for the state that was `saved`, calls `step` whenever it could be resumed from
+    there, and `finish` with its result.
     """
 
     def saved(self, name: str) -> Snapshot | None:
-        """Where the work called `name` stood, or its outcome where it had finished; None: begin."""
+        """The saved state of the work `name`, or its result if it had finished; None: start from the beginning."""
         return None
 
     def step(self, name: str, snapshot: Callable[[], Snapshot]) -> None:
-        """A moment to keep the state, and to stop in if that was asked for."""
+        """Save the state if it is time to, and stop if that was asked for."""
 
     def keep(self, name: str, snapshot: Snapshot) -> None:
-        """Keep the state now: the work cannot go on."""
+        """Save the state now, because the work cannot continue."""
 
     def finish(self, name: str, snapshot: Callable[[], Snapshot], *, closes: bool = False) -> None:
-        """Keep the outcome; `closes` drops what was kept of unfinished parts and of parts that this one includes."""
+        """Save the result; `closes` drops the states of unfinished parts and of parts that this result includes."""
 
 
 def as_bytes(value: Any) -> Tensor:
-    """What JSON can hold as a tensor of bytes, so that it travels with tensors."""
+    """A JSON value as a tensor of bytes, to be stored or sent with tensors."""
     return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
 
 

@@ -14,7 +14,7 @@ from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpa
 
 
 class VectorSpace(Protocol):
-    """What the perceptron asks of its input, besides batches of `Vectors`."""
+    """What the perceptron needs from its input space, besides batches of `Vectors`."""
 
     @property
     def dimension(self) -> int:
@@ -28,7 +28,7 @@ class MLPBackbone(Backbone):
         """The size of the network."""
 
         hidden: tuple[PositiveInt, ...] = Field(default=(256, 256), max_length=MOST_LAYERS)
-        """The widths of the hidden layers; none makes the backbone linear."""
+        """The widths of the hidden layers; empty: the backbone is linear."""
         activation: Literal["gelu", "relu"] = "gelu"
         """The function between layers."""
         layer_norm: bool = True
@@ -46,7 +46,7 @@ class MLPBackbone(Backbone):
 
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
-        """Any input whose batches are `Vectors`: it says so in its `Batch`."""
+        """Accept any input space whose batches (its attribute `Batch`) are `Vectors`."""
         if not issubclass(getattr(inputs, "Batch", object), Vectors):
             what = f"backbone 'mlp' reads vectors (input 'vector'), not {type(inputs).__name__}."
             raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Vectors`.")

@@ -1,4 +1,4 @@
-"""What the text backbones share: the check of their input, token embeddings, pooling over tokens, and the head."""
+"""Shared parts of the text backbones: the check of their input, token embeddings, pooling over tokens, the head."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace
 
 Pooling = Literal["sum-max", "sum", "mean", "max"]
-"""How the vectors of a text's tokens become one: names joined by a hyphen are concatenated."""
+"""How the vectors of a text's tokens become one; results of names joined by a hyphen are concatenated."""
 
 
 class TextSpace(Protocol):
-    """What a text backbone asks of its input, besides batches of `Texts`."""
+    """What a text backbone needs from its input space, besides batches of `Texts`."""
 
     @property
     def vocabulary_size(self) -> int:
@@ -28,19 +28,19 @@ class TextSpace(Protocol):
 
 
 def text_space(inputs: InputSpace[Any]) -> TextSpace:
-    """`inputs` with the type of an input that packs `Texts`; `require_texts` has been asked before."""
+    """Cast `inputs` to the type of a space that packs `Texts`; call `require_texts` first."""
     return cast(TextSpace, inputs)
 
 
 def require_texts(backbone: str, inputs: InputSpace[Any]) -> None:
-    """Raise `ConfigError` unless the batches of `inputs` are `Texts`: any input may say so in its `Batch`."""
+    """Raise `ConfigError` unless the batches of `inputs` (its attribute `Batch`) are `Texts`."""
     if not issubclass(getattr(inputs, "Batch", object), Texts):
         what = f"backbone '{backbone}' reads texts (input 'text'), not {type(inputs).__name__}."
         raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Texts`.")
 
 
 def token_embedding(vocabulary_size: int, width: int) -> nn.Embedding:
-    """Token numbers → vectors of `width`; padding and, until training shows one, unknown tokens are zero."""
+    """Token numbers → vectors of `width`; padding is zero, as are unknown tokens until one occurs in training."""
     embedding = nn.Embedding(vocabulary_size, width, padding_idx=PADDING)
     with torch.no_grad():
         embedding.weight[UNKNOWN] = 0
@@ -58,7 +58,7 @@ def pooled_width(width: int, pooling: Pooling) -> int:
 
 
 def head(width: int, hidden: int, dim: int) -> nn.Sequential:
-    """Pooled vectors (B, width) → (B, dim). No norm comes first: the scale of a sum is how it counts tokens."""
+    """Pooled vectors (B, width) → (B, dim). Without a norm, because the scale of a sum shows the number of tokens."""
     return nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, dim))
 
 

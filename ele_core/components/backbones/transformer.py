@@ -40,10 +40,10 @@ class TransformerBackbone(Backbone):
         dropout: float = Field(default=0.0, ge=0, lt=1)
         """The share of features and attention weights dropped during training."""
         positions: Literal["learned", "sinusoidal"] = "learned"
-        """How a token's place is told: a learned vector for each place, or sines and cosines of fixed wavelengths."""
+        """How positions are encoded: a learned vector for each, or sines and cosines of fixed wavelengths."""
         pooling: Pooling | Literal["cls"] = "sum-max"
-        """How the tokens' vectors become one; `sum-max` puts their sum beside their maximum, `cls` reads the vector of
-        a learned token put before each text."""
+        """How the tokens' vectors become one; `sum-max` concatenates their sum and their maximum, `cls` takes the
+        vector of a learned token put before each text."""
 
         @model_validator(mode="after")
         def _check_heads(self) -> Self:
@@ -70,12 +70,12 @@ class TransformerBackbone(Backbone):
 
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
-        """Any input whose batches are `Texts`."""
+        """Accept any input space whose batches are `Texts`."""
         require_texts("transformer", inputs)
 
     def forward(self, batch: Texts) -> Tensor:
         """Texts → (B, dim)."""
-        if len(batch) == 0:  # attention takes no empty batch
+        if len(batch) == 0:  # attention does not accept an empty batch
             return self.embedding.weight.new_zeros(0, self.dim)
         batch = batch.trimmed()
         mask = batch.mask
@@ -103,7 +103,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 def _layer(options: TransformerBackbone.Config) -> nn.TransformerEncoderLayer:
-    """One layer with weights of its own: nn.TransformerEncoder would start all of them as copies of one."""
+    """One layer with its own initial weights: nn.TransformerEncoder would make all layers copies of one."""
     return nn.TransformerEncoderLayer(
         options.width,
         options.heads,

@@ -1,4 +1,4 @@
-"""The best of a finite set: exact, chunked, top-k; also where other decoders start from."""
+"""The decoder that chooses the best of a finite set, exactly; also gives other decoders their start."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 import torch
 from torch import Tensor
 
-from ele_core.errors import DataError
+from ele_core.errors import DataError, counted
 from ele_core.interfaces import Candidates, Decoder, Decoding, Problem, Surrogate
 from ele_core.runtime.context import Context
 
 CELLS = 1 << 25
-"""Energies held at once: bounds the memory to 128 MiB whatever the number of candidates."""
+"""Energies in memory at once: 128 MiB, whatever the number of candidates."""
 
 
 class CandidatesDecoder(Decoder):
-    """ŷ = argmin over the candidates of the energy. Finds no structure that is not among them."""
+    """ŷ = argmin over the candidates of the energy. Cannot find other structures."""
 
     def decode(
         self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
@@ -29,13 +29,13 @@ class CandidatesDecoder(Decoder):
 def nearest(queries: Tensor, problem: Problem, k: int, context: Context) -> tuple[Tensor, Tensor]:
     """Energies (B, k), ascending, and rows (B, k) of the k best candidates of each query.
 
-    Where candidates belong to inputs and an input has fewer than k, its last energies are infinite.
+    If candidates belong to inputs and an input has fewer than k, its last energies are infinite.
     """
     candidates = problem.candidates
     if candidates.owner is not None:
         return nearest_of_own(queries, problem.surrogate, candidates, candidates.owner, k)
     if k > len(candidates):
-        what = f"{k} structures were asked for, but there are only {len(candidates)} candidates."
+        what = f"{k} structures were asked for, but there are only {counted(len(candidates), 'candidate')}."
         raise DataError(what, where="decoding", fix="Ask for fewer (top_k), or give more candidates.")
     size = max(1, CELLS // len(candidates))
     parts = []
@@ -50,7 +50,7 @@ def nearest(queries: Tensor, problem: Problem, k: int, context: Context) -> tupl
 def nearest_of_own(
     queries: Tensor, surrogate: Surrogate, candidates: Candidates, owner: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """As `nearest`, where candidate n belongs to input `owner[n]` alone; the best one stands where more are missing."""
+    """As `nearest`, if candidate n belongs to input `owner[n]` only; the best one fills the places of missing ones."""
     sizes = sizes_of_own(owner, len(queries))
     values = queries.new_full((len(queries), k), math.inf)
     rows = torch.zeros(len(queries), k, dtype=torch.long)
@@ -65,9 +65,10 @@ def nearest_of_own(
 
 
 def sizes_of_own(owner: Tensor, inputs: int) -> list[int]:
-    """How many candidates each input has; refused where there are more sets than inputs, or an input has none."""
+    """The number of candidates of each input; refuse more sets than inputs, and an input without candidates."""
     sizes: list[int] = torch.bincount(owner, minlength=inputs).tolist()
     if len(sizes) > inputs or 0 in sizes:
-        what = f"input {sizes.index(0)} has none." if 0 in sizes else f"{len(sizes)} sets for {inputs} inputs."
+        sets = f"{counted(len(sizes), 'set')} for {counted(inputs, 'input')}."
+        what = f"input {sizes.index(0)} has none." if 0 in sizes else sets
         raise DataError(what, where="candidates", fix="Give at least one candidate for each input.")
     return sizes

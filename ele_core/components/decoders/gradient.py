@@ -1,4 +1,4 @@
-"""Projected gradient descent over the relaxed set, from the best candidates; never worse than its start."""
+"""Projected gradient descent over the relaxed set, from the best candidates; by default never worse than these."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ele_core.numerics.keys import hash_rows, mix
 from ele_core.runtime.context import Context
 
 CHUNK = 4096
-"""Relaxed structures descended at once: bounds the memory."""
+"""Descents computed at once: bounds the memory."""
 
 
 class GradientDecoder(Decoder):
-    """ỹ ← P(ỹ − η ∇L), then R⁻¹; the answer is the best structure met on the way, as the loss scores it.
+    """ỹ ← P(ỹ − η ∇L), then R⁻¹; the answer is the structure of least energy among those passed.
 
-    Every descent has a step size of its own. The first step moves the entry of the largest gradient by `step_size`, so
-    that it means the same on every space; afterwards η shrinks by half where the loss rose, without momentum for that
-    step, and grows by a tenth where it fell.
+    Every descent has its own step size η. The first step moves the entry of the largest gradient by `step_size`, so
+    that this option means the same on every space. Afterwards, η is halved if the loss rose, and the next step is made
+    without momentum; η grows by a tenth if the loss fell.
 
     The paper's plain form is `starts = 1, momentum = 0, rule = "constant", answer = "last", tolerance = 0`.
     """
@@ -40,24 +40,24 @@ class GradientDecoder(Decoder):
         """Where to start and how to descend."""
 
         start: Literal["best", "random"] = "best"
-        """From the best candidates, or from random ones, which the seed and the query itself decide."""
+        """Start from the best candidates, or from random ones, which depend on the seed and the query alone."""
         starts: int = Field(16, ge=1)
-        """How many candidates to start from, for each input."""
+        """The number of candidates to start from, for each input."""
         steps: int = Field(30, ge=1)
-        """Steps of descent."""
+        """The number of steps."""
         step_size: float = Field(1.0, gt=0)
         """How far the first step moves the entry of the largest gradient; with the rule `constant`, η itself."""
         rule: Literal["adaptive", "constant"] = "adaptive"
-        """Whether η follows the loss, or is the same in every step."""
+        """`adaptive`: η shrinks if the loss rises, and grows if it falls. `constant`: η is the same in every step."""
         answer: Literal["best", "last"] = "best"
-        """Answer with the best structure met on the way, or with the one where the descent ends, better or not."""
+        """Answer with the best structure of a descent, or with its last one even if that is worse."""
         momentum: float = Field(0.9, ge=0, lt=1)
-        """Share of the last direction that is added to the next."""
+        """The share of the last move that is added to the next."""
         tolerance: float = Field(1e-6, ge=0)
-        """A descent is finished when its structure's energy is at most this."""
+        """A descent ends if the energy of its structure is at most this."""
         trace: int | None = Field(None, ge=1)
-        """Record the structure and the energy of the first start every so many steps; none: only if `decode` is asked
-        to, then every step."""
+        """Record the structure and the energy of the first start every `trace` steps; None: every step, but only if
+        `decode` is called with `trace=True`."""
 
     config: Config
 
@@ -68,7 +68,7 @@ class GradientDecoder(Decoder):
     def decode(
         self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
-        """Descend from several candidates of each query and return the best structures met."""
+        """Descend from several candidates of each query and return the best structures found."""
         every = self.config.trace or (1 if trace else None)
         starts = max(min(self.config.starts, len(problem.candidates)), top_k)
         rows, energies = self._starts(queries, problem, starts, context)
@@ -94,7 +94,7 @@ class GradientDecoder(Decoder):
     def _descend(
         self, queries: Tensor, rows: Tensor, energies: Tensor, problem: Problem, top_k: int, every: int | None
     ) -> Decoding:
-        """Descend from all `rows` (B, starts); the trace of the first start is recorded `every` so many steps."""
+        """Descend from all `rows` (B, starts); record the trace of the first start every `every` steps."""
         count, starts = rows.shape
         structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
         descent = Descent(
@@ -110,7 +110,7 @@ class GradientDecoder(Decoder):
         keys = problem.space.keys(found)[place]
         pooled = pooled.masked_fill(repeated(keys), math.inf)
         order = pooled.clone()
-        if last:  # an end comes before any start, which only fills up where there are too few
+        if last:  # any end comes before any start; starts only fill up if there are too few ends
             order[:, starts:] += pooled[pooled.isfinite()].amax() + 1
         rows = order.topk(top_k, dim=1, largest=False).indices
         answer = found[place.gather(1, rows).flatten()].to("cpu")
@@ -118,7 +118,7 @@ class GradientDecoder(Decoder):
 
 
 class Descent:
-    """Many descents side by side; one whose structure is good enough leaves the batch."""
+    """Many descents in one batch, which a descent leaves when its energy is within the tolerance."""
 
     def __init__(
         self, problem: Problem, queries: Tensor, start: Any, energy: Tensor, config: GradientDecoder.Config
@@ -133,9 +133,9 @@ class Descent:
         self.fields = tuple(problem.space.geometry)
 
     def run(self, every: int | None = None) -> Trace | None:
-        """Descend for the configured number of steps; `best` and `energy` hold the outcome.
+        """Descend for the configured number of steps; `best` and `energy` hold the result.
 
-        With `every`, the structures and energies are recorded at the start and after every so many steps.
+        With `every`, record the structures and energies at the start and after every `every` steps.
         """
         space = self.problem.space
         active = torch.arange(len(self.queries), device=self.queries.device)
@@ -155,7 +155,7 @@ class Descent:
         return Trace(steps, structures, energies) if every else None
 
     def _step(self, queries: Tensor, walk: Walk) -> Walk:
-        """One step of every walk; by the adaptive rule without momentum where the last one went up."""
+        """Make one step of every walk; by the adaptive rule, without momentum if the loss rose in the last one."""
         energy, gradient = self._gradient(queries, walk.point)
         worse = energy > walk.energy if self.config.rule == "adaptive" else torch.zeros_like(energy, dtype=torch.bool)
         size, limit = self._sizes(walk, worse, gradient)
@@ -172,7 +172,7 @@ class Descent:
         return Walk(point, velocity, size, limit, energy)
 
     def _sizes(self, walk: Walk, worse: Tensor, gradient: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """How long each step is, and may become."""
+        """The size of each step, and its upper limit."""
         if self.config.rule == "constant":
             return torch.full_like(walk.size, self.config.step_size), walk.limit
         first = self.config.step_size / largest(gradient)
@@ -188,7 +188,7 @@ class Descent:
         return energy.detach(), dict(zip(leaves, gradients, strict=True))
 
     def _look(self, active: Tensor, structures: Any) -> None:
-        """Score the structures the points now stand for, and keep those that are better than any before."""
+        """Score the structures that the points round to, and keep those that are better than any before."""
         changed = differ(structures, self.current[active])
         active, structures = active[changed], structures[changed]
         energy = self.problem.surrogate.energy(self.queries[active], structures)
@@ -201,7 +201,7 @@ class Descent:
 
 @dataclasses.dataclass(frozen=True)
 class Walk:
-    """Where the descents are, the last move of each (`velocity`), their step sizes, and the energy before that move."""
+    """The points of all descents, the last move of each (`velocity`), step sizes, and the energies before that move."""
 
     point: Any
     velocity: dict[str, Tensor]
@@ -211,7 +211,7 @@ class Walk:
 
     @classmethod
     def start(cls, point: Any, fields: tuple[str, ...]) -> Walk:
-        """At rest: the first gradient will set the step size."""
+        """Begin without velocity; the first gradient sets the step size."""
         zero = torch.zeros(len(point), device=point.device)
         velocity = {name: torch.zeros_like(getattr(point, name)) for name in fields}
         return cls(point, velocity, zero, zero, torch.full_like(zero, math.inf))
@@ -234,9 +234,9 @@ def across(values: Tensor, like: Tensor) -> Tensor:
 
 
 def random_rows(candidates: Candidates, queries: Tensor, starts: int, seed: int) -> Tensor:
-    """(B, starts) random candidates, of the input's own where candidates belong to inputs.
+    """(B, starts) random candidates, from the input's own if candidates belong to inputs.
 
-    What is drawn depends on the seed and the query alone: not on the place of a query, nor on those beside it.
+    They depend on the seed and the query alone: not on the position of a query, nor on other queries.
     """
     bits = hash_rows([queries.float().cpu().view(torch.int32)])[:, :1]
     drawn = mix(bits ^ mix(torch.arange(starts) + seed))
@@ -250,19 +250,19 @@ def random_rows(candidates: Candidates, queries: Tensor, starts: int, seed: int)
 
 
 def overwrite(batch: Any, rows: Tensor, values: Any) -> None:
-    """Put `values` into `rows` of a batch whose tensors are its own."""
+    """Write `values` into `rows` of a batch in place; no other batch may share its tensors."""
     for name, tensor in batch.named_tensors():
         tensor[rows] = getattr(values, name).to(tensor.dtype)
 
 
 def differ(left: Any, right: Any) -> Tensor:
-    """(B,) true where two batches do not hold the same labels."""
+    """(B,) true for rows in which two batches have different labels."""
     fields = ((tensor, getattr(right, name)) for name, tensor in left.named_tensors())
     return torch.stack([(one != other).flatten(start_dim=1).any(dim=1) for one, other in fields]).any(dim=0)
 
 
 def repeated(keys: Tensor) -> Tensor:
-    """(B, P) true where one of P keys (B, P, 2) stands earlier in its row."""
+    """(B, P) true if the same key (B, P, 2) occurs earlier in its row."""
     same = (keys.unsqueeze(1) == keys.unsqueeze(2)).all(dim=3)
     return torch.tril(same, diagonal=-1).any(dim=2)
 

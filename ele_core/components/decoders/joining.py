@@ -1,4 +1,4 @@
-"""Decodings of consecutive chunks of queries as one, and as named tensors."""
+"""Join the decodings of consecutive chunks of queries, and convert decodings to named tensors and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ele_core.runtime.work import Snapshot, prefixed
 
 
 def concatenated(parts: list[Decoding]) -> Decoding:
-    """The decodings of consecutive queries as one."""
+    """Join the decodings of consecutive queries."""
     batch = type(parts[0].structures)
     decoding = Decoding(batch.cat([part.structures for part in parts]), torch.cat([part.energies for part in parts]))
     traces = [part.trace for part in parts if part.trace is not None]
@@ -28,14 +28,14 @@ def concatenated(parts: list[Decoding]) -> Decoding:
 
 
 def prolonged(trace: Trace, steps: Sequence[int]) -> Trace:
-    """The trace with as many steps as `steps`: it stays where it ended."""
+    """Extend a trace to `steps` by repeating its last structures and energies."""
     missing = len(steps) - len(trace.steps)
     structures = [*trace.structures, *[trace.structures[-1]] * missing]
     return Trace(steps, structures, [*trace.energies, *[trace.energies[-1]] * missing])
 
 
 def as_tensors(decoding: Decoding) -> dict[str, Tensor]:
-    """A decoding as named tensors, to keep or to send."""
+    """A decoding as named tensors, for a checkpoint or for other processes."""
     tensors = {"energies": decoding.energies, **prefixed("structures", decoding.structures.as_dict())}
     if decoding.trace is None:
         return tensors
@@ -48,7 +48,7 @@ def as_tensors(decoding: Decoding) -> dict[str, Tensor]:
 
 
 def from_tensors(tensors: dict[str, Tensor], batch: type[Tensors]) -> Decoding:
-    """The inverse of `as_tensors` for structures that are a `batch`."""
+    """The inverse of `as_tensors`; `batch` is the class of the structures."""
     stored = Snapshot(tensors)
     structures = batch.from_dict(stored.part("structures"))
     if "steps" not in tensors:

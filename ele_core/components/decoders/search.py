@@ -21,7 +21,7 @@ from ele_core.runtime.context import Context
 CHUNK = 256
 """Inputs searched at once."""
 SLICE = 256
-"""Structures whose neighbours are held at once: bounds the memory."""
+"""Structures whose neighbours are computed at once: bounds the memory."""
 
 
 class SearchDecoder(Decoder):
@@ -36,26 +36,26 @@ class SearchDecoder(Decoder):
         """How wide and how far to search."""
 
         width: int = Field(4, ge=1)
-        """Structures of an input that are expanded in a round: the beam. The search starts from as many candidates."""
+        """The size of the beam: structures of an input expanded per round. A search starts from as many candidates."""
         rounds: int = Field(12, ge=1)
-        """Rounds at most; an input stops earlier when its beam is fully expanded."""
+        """The most rounds; an input stops earlier if its beam is fully expanded."""
         patience: int = Field(1, ge=1)
         """Rounds without a better structure after which an input stops."""
         moves: int | None = Field(None, ge=1)
-        """Score only so many neighbours of a structure, the first by the gradient of the loss; none: all of them."""
+        """The most neighbours of a structure to score, ranked by the gradient of the loss if it has one; None: all."""
         budget: int | None = Field(None, ge=1)
-        """Structures of an input that are scored at most; none: as many as the rounds bring."""
+        """The most structures to score for an input; None: no limit."""
         pgd: GradientDecoder.Config | None = None
-        """Start from what projected gradient descent finds, with these options; none: from the best candidates."""
+        """Start from the results of projected gradient descent with these options; None: from the best candidates."""
         trace: bool = False
-        """Record how each answer came about, also if `decode` is not asked to: the structure it started from, then the
-        one after every single edit."""
+        """Record a trace even if `decode` is called without `trace=True`: for each answer the structure that the search
+        started from, then the one after each move."""
 
     config: Config
 
     @property
     def needs_gradient(self) -> bool:
-        """Only to start from pgd; moves are ranked by a gradient where there is one."""
+        """True only to start from pgd; ranking moves uses a gradient if there is one, but does not need it."""
         return self.config.pgd is not None
 
     def decode(
@@ -79,14 +79,14 @@ class SearchDecoder(Decoder):
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """Structures of many inputs, those of an input together, best first."""
+    """Structures of many inputs, grouped by input, best first."""
 
     structures: Any
     owner: Tensor
     energy: Tensor
     expanded: Tensor
     parent: Tensor | None = None
-    """(N,) the row of the `Lineage` from which each was made, −1 for a start; none: nobody asks."""
+    """(N,) the row of the `Lineage` from which each was made, −1 for a start; None: not recorded."""
 
     @classmethod
     def cat(cls, pools: Sequence[Pool]) -> Pool:
@@ -116,20 +116,20 @@ class Pool:
 
 
 class Lineage:
-    """Every structure that was expanded, with its parent: what it takes to follow an answer back to its start."""
+    """Every expanded structure with its parent, to follow an answer back to its start."""
 
     def __init__(self) -> None:
         self.beams: list[Pool] = []
         self.size = 0
 
     def add(self, beam: Pool) -> Tensor:
-        """Keep a beam; the row of each of its structures, for their neighbours to name as parent."""
+        """Add a beam; return the row of each of its structures, which is the `parent` of their neighbours."""
         first, self.size = self.size, self.size + len(beam)
         self.beams.append(beam)
         return torch.arange(first, self.size, device=beam.owner.device)
 
     def paths(self, answers: Pool) -> Trace:
-        """The path to each answer, an edit a step; a shorter one stays at its answer until the longest is there."""
+        """The path to each answer, one move per step; shorter paths repeat their answer up to the longest one."""
         known = Pool.cat([*self.beams, answers])
         assert known.parent is not None
         back = [torch.arange(self.size, len(known), device=known.owner.device)]
@@ -171,7 +171,7 @@ class BeamSearch:
         self._count_stale()
 
     def run(self, top_k: int) -> Decoding:
-        """Rounds of expansion until every beam is expanded; then the `top_k` best of each input."""
+        """Expand in rounds until every beam is expanded; return the `top_k` best of each input."""
         for _ in range(self.config.rounds):
             waiting = ~self.pool.expanded & (self.stale < self.config.patience)[self.pool.owner]
             beam = (waiting & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
@@ -184,7 +184,7 @@ class BeamSearch:
         return self._answer(top_k)
 
     def _expand(self, beam: Pool) -> Pool:
-        """The best neighbours of the beam that no input has seen before, scored."""
+        """Score the neighbours of the beam that their input has not seen before, and return the best."""
         moved, row = self._moves(beam)
         owner = beam.owner[row]
         identity = self._identities(moved, owner)
@@ -200,14 +200,14 @@ class BeamSearch:
         return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent).best(self.width)
 
     def _moves(self, beam: Pool) -> tuple[Any, Tensor]:
-        """What the beam can become, and from which of its rows; without a limit the repeated are told apart once."""
+        """Structures one move away, and their rows of the beam; without a limit, `_expand` removes repeated ones."""
         space, limit = self.problem.space, self.config.moves
         if limit is None:
             return space.moves(beam.structures)
         return space.neighbours(beam.structures, self._gradient(beam), limit)
 
     def _gradient(self, beam: Pool) -> Any | None:
-        """The gradient of the energy at the structures of the beam, where there is one."""
+        """The gradient of the energy at the structures of the beam; None if the surrogate has none."""
         if not self.problem.surrogate.differentiable:
             return None
         point = self.problem.space.relax(beam.structures)
@@ -222,14 +222,14 @@ class BeamSearch:
         return mix(mix(keys[:, 0] + mix(owner)) ^ keys[:, 1])
 
     def _count_stale(self) -> None:
-        """How many rounds each input has gone without a better structure."""
+        """Count the rounds of each input without a better structure."""
         first = ranks(self.pool.owner) == 0
         least = self.least.index_copy(0, self.pool.owner[first], self.pool.energy[first].to(self.least.dtype))
         self.stale = torch.where(least < self.least, 0, self.stale + 1)
         self.least = least
 
     def _answer(self, top_k: int) -> Decoding:
-        """The `top_k` best of each input, and the paths to the first of them where they are asked for."""
+        """The `top_k` best of each input, with the paths to the best one if a trace is recorded."""
         rank = ranks(self.pool.owner)
         kept = (rank < top_k).nonzero().flatten()
         place = self.pool.owner[kept] * top_k + rank[kept]
@@ -242,7 +242,7 @@ class BeamSearch:
 
 
 def from_the_start(back: Tensor) -> Tensor:
-    """Paths that were followed back from their ends (L, B), the other way round; what they repeat comes last."""
+    """Reverse paths (L, B) that were followed back from their ends; repeated entries come last."""
     edits = (back.diff(dim=0) != 0).sum(dim=0)
     steps = torch.arange(len(back), device=back.device).unsqueeze(1)
     return back.gather(0, (edits - steps).clamp(min=0))
@@ -257,6 +257,6 @@ def first_of_each(values: Tensor) -> Tensor:
 
 
 def contains(ordered: Tensor, values: Tensor) -> Tensor:
-    """(N,) true where a value is among the ascending `ordered`."""
+    """(N,) true for values that are among the ascending `ordered`."""
     place = torch.searchsorted(ordered, values).clamp(max=len(ordered) - 1)
     return ordered[place] == values

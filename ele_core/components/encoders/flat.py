@@ -1,4 +1,4 @@
-"""The generic encoder: any point, flattened, through an MLP, so that a space alone is enough to train."""
+"""The generic encoder: an MLP on flattened points, so that an output space can be trained without its own encoder."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ele_core.interfaces import MOST_LAYERS, ComponentConfig, Encoder, OutputSpa
 
 
 class FlatEncoder(Encoder):
-    """Concatenates every relaxed field of a point and sends it through an MLP. Knows nothing of symmetries."""
+    """An MLP on the concatenated relaxed fields of a point. Does not use any symmetries of the structures."""
 
     class Config(ComponentConfig):
         """Options of the MLP."""
 
         width: int = Field(256, ge=1)
-        """Units of each hidden layer."""
+        """The number of units of each hidden layer."""
         layers: int = Field(2, ge=1, le=MOST_LAYERS)
-        """Number of hidden layers."""
+        """The number of hidden layers."""
 
     config: Config
 

@@ -1,1 +1,1 @@
-"""Input spaces: how texts and vectors are read and become tensors."""
+"""Input spaces: how texts and vectors are read and packed into tensors."""

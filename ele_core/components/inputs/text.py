@@ -30,7 +30,7 @@ PADDING = 0
 UNKNOWN = 1
 """The token that stands for every token outside the vocabulary."""
 LONGEST = 1 << 16
-"""The greatest `max_length`: every batch is as wide, also where a stranger's file says how wide that is."""
+"""The greatest `max_length`: a limit on the width of batches, which a file from somebody else may set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class TextInput(InputSpace[str]):
         """Tokens rarer than this in the training texts are unknown, which also teaches a model the unknown token."""
         unknown: Literal["token", "error"] = "token"
         """A token outside the vocabulary: `token` reads it as `<unk>`, `error` refuses the text. The training texts
-        themselves always pass where `min_frequency` is 1."""
+        themselves are never refused if `min_frequency` is 1."""
         max_length: int | None = Field(default=None, ge=1, le=LONGEST)
         """The most tokens in a text; by default twice as many as the longest training text has, so that held-out
         texts that are a little longer still fit."""
@@ -87,7 +87,7 @@ class TextInput(InputSpace[str]):
         @model_validator(mode="after")
         def _check_pattern(self) -> Self:
             if (self.level == "regex") != (self.pattern is not None):
-                msg = "give `pattern` with level 'regex', and only there"
+                msg = "`pattern` must be given with level 'regex', and with no other level"
                 raise ValueError(msg)
             if self.pattern is not None:
                 _check_regex(self.pattern)
@@ -108,12 +108,12 @@ class TextInput(InputSpace[str]):
 
     @property
     def max_length(self) -> int:
-        """The most tokens in a text: the width of every batch, so that batches packed apart can be joined."""
+        """The most tokens in a text: the width of every batch, so that separately packed batches can be joined."""
         self._fitted()
         return self._max_length
 
     def parse(self, text: str) -> str:
-        """The text itself, spaces and case as they are; an empty one is refused."""
+        """Return the text unchanged; refuse an empty one."""
         _check_text(text, 0)
         return text
 
@@ -122,10 +122,10 @@ class TextInput(InputSpace[str]):
         return value
 
     def fit(self, values: Sequence[str]) -> None:
-        """Learn the vocabulary, the most frequent tokens first, and the longest length unless it is given."""
+        """Learn the vocabulary, the most frequent tokens first, and `max_length` unless it is configured."""
         texts = _checked(values)
         if not texts:
-            what = "a vocabulary cannot be learned from no texts."
+            what = "there are no texts to learn a vocabulary from."
             raise InvalidInput(what, fix="Give at least one training text.")
         tokenizer = _train(texts, self._pattern, self.config.min_frequency)
         longest = self.config.max_length or 2 * max(len(tokens) for tokens in _encode(tokenizer, texts))
@@ -172,15 +172,15 @@ class TextInput(InputSpace[str]):
         (folder / _FILE).write_text(copy.to_str(pretty=True), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
-        """Read the vocabulary and the longest length that `save` wrote; how texts are cut, the configuration says.
+        """Read the vocabulary and `max_length` that `save` wrote; the configuration says how texts are cut.
 
-        The library's own reader would also build what else its format can name: normalisers, padding to any length.
+        The library's own reader is not used: a file could also make it build normalisers, or padding to any length.
         """
         file = folder / _FILE
         names, self._max_length = _stored(file)
         try:
             self._tokenizer = _tokenizer(names, self._pattern)
-        except Exception as error:  # the library raises bare Exceptions, and half a surrogate pair is no name
+        except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
             raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
 
     @property
@@ -206,8 +206,8 @@ class TextInput(InputSpace[str]):
         if len(rows):
             index, position = int(rows[0]), int(columns[0])
             start, end = self._fitted().encode(texts[index]).offsets[position]
-            what = f"the text has the token {texts[index][start:end]!r}, unknown to the vocabulary."
-            fix = "Train on texts that hold it, or set `unknown` to 'token' to read it as <unk>."
+            what = f"the text has the token {texts[index][start:end]!r}, which is not in the vocabulary."
+            fix = "Train on texts that contain it, or set `unknown` to 'token' to read it as <unk>."
             raise InvalidInput(what, index=index, fix=fix)
 
 
@@ -231,7 +231,7 @@ def gram_counts(texts: Texts, longest: int) -> SparseRows:
 _FILE = "tokenizer.json"
 _AGAIN = "Save the model again."
 _SPECIAL = ["<pad>", "<unk>"]
-_ANY_CHARACTER = r"[\s\S]"  # a plain dot would leave line breaks out
+_ANY_CHARACTER = r"[\s\S]"  # a plain dot would not match line breaks
 _CHUNK = 10_000  # texts encoded at a time: the library's own results are large
 
 
@@ -252,13 +252,13 @@ def _checked(values: Sequence[str]) -> list[str]:
 
 def _check_text(text: object, index: int) -> None:
     if not isinstance(text, str):
-        what = f"a {type(text).__name__}, not a text."
+        what = f"the input is of type {type(text).__name__}, not a text."
         raise InvalidInput(what, index=index)
     if not text:
         what = "the text is empty."
         raise InvalidInput(what, index=index)
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        what = "the text holds half of a surrogate pair, which is no character."
+        what = "the text contains half of a surrogate pair, which is not a character."
         raise InvalidInput(what, index=index)
 
 
@@ -266,7 +266,7 @@ def _train(texts: list[str], pattern: str, min_frequency: int) -> Tokenizer:
     """A tokenizer whose vocabulary is padding, unknown, then the tokens of `texts`."""
     learner = Tokenizer(WordLevel())
     learner.pre_tokenizer = Split(Regex(pattern), "isolated")
-    # The library would stop at 30,000 tokens, and would cut texts at its own special tokens: we add ours below.
+    # The library would stop at 30,000 tokens, and would cut texts at special tokens: ours are added below instead.
     trainer = WordLevelTrainer(
         vocab_size=2**31 - 1, min_frequency=min_frequency, special_tokens=[], show_progress=False
     )
@@ -276,14 +276,14 @@ def _train(texts: list[str], pattern: str, min_frequency: int) -> Tokenizer:
 
 
 def _tokenizer(names: list[str], pattern: str) -> Tokenizer:
-    """A tokenizer that cuts at the matches of `pattern` and numbers tokens by their place in `names`."""
+    """A tokenizer that cuts at the matches of `pattern` and numbers tokens by their position in `names`."""
     tokenizer = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token=_SPECIAL[UNKNOWN]))
     tokenizer.pre_tokenizer = Split(Regex(pattern), "isolated")
     return tokenizer
 
 
 def _stored(file: Path) -> tuple[list[str], int]:
-    """The names of all tokens in their order, and the longest length, from a file that `save` wrote."""
+    """The names of all tokens in their order, and `max_length`, from a file that `save` wrote."""
     state = read_json(file)
     try:
         kind, numbers, longest = state["model"]["type"], state["model"]["vocab"], state["truncation"]["max_length"]
@@ -293,7 +293,7 @@ def _stored(file: Path) -> tuple[list[str], int]:
     except (KeyError, TypeError, AttributeError):
         ours = False
     if not ours:
-        raise ModelError("the vocabulary cannot be read: not one of a text input.", where=str(file), fix=_AGAIN)
+        raise ModelError("this is not the vocabulary of a text input.", where=str(file), fix=_AGAIN)
     if not isinstance(longest, int) or not 1 <= longest <= LONGEST:
         raise ModelError(f"max_length should be between 1 and {LONGEST:,}.", where=str(file), fix=_AGAIN)
     return names, longest
@@ -308,9 +308,9 @@ def _encode(tokenizer: Tokenizer, texts: list[str]) -> Iterator[list[int]]:
 def _padded(
     rows: list[list[int]], lengths: npt.NDArray[np.int32], width: int, dtype: type[np.signedinteger[Any]]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """Rows cut or padded to (B, width), and the lengths that are left."""
+    """Rows cut or padded to (B, width), and their lengths after that."""
     flat = np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(lengths.sum()))
-    # A text may spell "<pad>", which is a name for us and a token like any other for the tokenizer.
+    # A text may contain "<pad>", which the tokenizer gives the number of padding.
     flat[flat == PADDING] = UNKNOWN
     columns = np.arange(max(width, int(lengths.max(initial=0))))
     padded = np.full((len(rows), len(columns)), PADDING, dtype=dtype)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ele_core.errors import InvalidInput, ModelError
+from ele_core.errors import InvalidInput, ModelError, counted
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.numerics.tensors import Tensors
@@ -30,7 +30,7 @@ class Vectors(Tensors):
     """Vectors of one dimension."""
 
     values: Tensor
-    """(B, D) float32, standardised if the input says so."""
+    """(B, D) float32, standardised if the option `standardise` is true."""
 
 
 class VectorInput(InputSpace[Vector]):
@@ -56,7 +56,7 @@ class VectorInput(InputSpace[Vector]):
         return len(self._fitted()[0])
 
     def parse(self, text: str) -> Vector:
-        """Numbers apart by commas, semicolons or spaces, with or without brackets around them: `[0.1, 2, 3]`."""
+        """Read numbers separated by commas, semicolons or spaces, with or without brackets: `[0.1, 2, 3]`."""
         inner = re.fullmatch(r"\s*(?:\[(?P<inner>.*)\]|(?P<plain>.*))\s*", text, re.DOTALL)
         words = (inner["plain"] if inner["inner"] is None else inner["inner"]) if inner else ""
         try:
@@ -74,12 +74,12 @@ class VectorInput(InputSpace[Vector]):
     def fit(self, values: Rows) -> None:
         """Learn the dimension, and the mean and the deviation of each feature."""
         if len(values) == 0:
-            what = "the dimension cannot be learned from no vectors."
+            what = "there are no vectors to learn the dimension from."
             raise InvalidInput(what, fix="Give at least one training vector.")
         matrix = _matrix(values, None)
         if self.config.standardise:
             mean, deviation = matrix.mean(axis=0), matrix.std(axis=0)
-            # Rounding gives a constant feature a deviation near zero, which would blow up the first other value.
+            # Rounding gives a constant feature a deviation near zero, which would blow up any other value.
             varies = deviation > 1e-9 * np.abs(matrix).max(axis=0)
             self._scaling = mean, np.where(varies, deviation, 1.0)
         else:
@@ -135,7 +135,7 @@ def _matrix(values: Rows, dimension: int | None) -> npt.NDArray[np.float64]:
         dimension = len(rows[0])
     for index, row in enumerate(rows):
         if len(row) != dimension or dimension == 0:
-            what = f"the vector has {len(row)} numbers instead of {dimension or 'at least one'}."
+            what = f"the vector has {counted(len(row), 'number')} instead of {dimension or 'at least one'}."
             raise InvalidInput(what, index=index)
     matrix = np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""The paper's regressor: a backbone into the embedding, trained on the squared distance to frozen embeddings."""
+"""The paper's regressor: a backbone trained on the squared distance to frozen embeddings of the outputs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ CHUNK = 1024
 class NeuralRegressor(NetworkLearner, Regressor):
     """h(x) = backbone(x) / ‖·‖, minimising ‖h(x) − ψ(y)‖² = 2 − 2⟨h(x), ψ(y)⟩ over the training pairs.
 
-    Where the surrogate is not `spherical`, h(x) = μ + σ · backbone(x), with the mean and the standard deviation of each
-    coordinate of the targets: coordinates of a kernel differ a hundredfold in spread, and a network that must first
-    learn that stays at the mean for long.
+    If the surrogate is not `spherical`, h(x) = μ + σ · backbone(x), with the mean and the standard deviation of each
+    coordinate of the targets: coordinates of a kernel differ a hundredfold in spread, and a network that had to learn
+    this would predict little more than the mean for a long time.
     """
 
     stages = (REGRESSION,)
@@ -57,7 +57,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
         self.network = (backbone if surrogate.spherical else Standardised(backbone, dim)).eval()
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
-        """Embed the outputs once, then train on the pairs; the best validation error is kept."""
+        """Embed the outputs once, then train on the pairs; keep the weights of the best validation error."""
         inputs, training = train[0], self.config.training
         targets = context.processes.spread(self.surrogate.embed, train[1])
         validation_targets = context.processes.spread(self.surrogate.embed, validation[1])
@@ -88,7 +88,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
         )
 
     def predict(self, inputs: Tensors) -> Tensor:
-        """Packed inputs → (B, dim), on the sphere if embeddings are; like lengths go together, the order is kept."""
+        """Packed inputs → (B, dim), normalised if embeddings are; inputs of similar length are computed together."""
         device = next(self.network.parameters()).device
         if len(inputs) == 0:
             return torch.zeros(0, self.surrogate.dim, device=device)
@@ -116,7 +116,7 @@ class Standardised(nn.Module):
         self.register_buffer("spread", torch.ones(dim))
 
     def measure(self, targets: Tensor) -> None:
-        """Take mean and standard deviation of `targets` (N, dim)."""
+        """Set the mean and the standard deviation to those of `targets` (N, dim)."""
         self.mean.copy_(targets.mean(dim=0))
         self.spread.copy_(targets.std(dim=0, correction=0))
 

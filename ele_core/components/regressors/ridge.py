@@ -25,8 +25,8 @@ REGRESSION = Stage("regression", decides="validation_error")
 class SketchedRidgeRegressor(Regressor):
     """h(x) = z(x) H, where H minimises Σ_i ‖z(x_i) H − ψ(y_i)‖² + n λ ‖H‖² and z is the sketched input kernel.
 
-    H = (ZᵀZ + n λ I)⁻¹ Zᵀ Ψ. One eigendecomposition of ZᵀZ serves all λ; the one of least error on the validation pairs
-    is taken. Works with any surrogate.
+    H = (ZᵀZ + n λ I)⁻¹ Zᵀ Ψ. One eigendecomposition of ZᵀZ serves all λ; the λ of least error on the validation pairs
+    is kept. Works with any surrogate.
     """
 
     stages = (REGRESSION,)
@@ -39,7 +39,7 @@ class SketchedRidgeRegressor(Regressor):
         sketch: Sketch = Sketch(size=2000)
         """How the training inputs are sketched."""
         grams: int = Field(4, ge=1, le=64)
-        """Texts are compared by their runs of one to so many tokens; without meaning for other inputs."""
+        """Texts are compared by their runs of one to `grams` tokens; unused for inputs without tokens."""
         penalties: tuple[PositiveFloat, ...] = Field(tuple(10.0**-power for power in range(2, 10)), min_length=1)
         """The values of λ that are tried; the best on the validation pairs is kept."""
 
@@ -79,12 +79,13 @@ class SketchedRidgeRegressor(Regressor):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the sketched input kernel and H."""
         if state["weights"].shape != (self.map.dim, self.surrogate.dim):
-            raise ModelError("the weights of the ridge regression have another shape.", fix="Save the model again.")
+            what = "the weights of the ridge regression do not fit the configuration: they have another shape."
+            raise ModelError(what, fix="Save the model again.")
         self.map.restore(state)
         self.weights = state["weights"]
 
     def to(self, device: torch.device) -> Self:
-        """Move what was learned."""
+        """Move what was learned to `device`."""
         self.map.to(device)
         self.weights = self.weights.to(device)
         return self
@@ -96,7 +97,7 @@ class SketchedRidgeRegressor(Regressor):
         return self.map(self._features(inputs))
 
     def _moments(self, inputs: Tensors, outputs: Any, context: Context) -> tuple[Tensor, Tensor]:
-        """ZᵀZ (m, m) and ZᵀΨ (m, dim), in double precision; the sums so far survive a stop."""
+        """ZᵀZ (m, m) and ZᵀΨ (m, dim), in double precision; checkpoints keep the sums so far."""
         shape = self.map.dim, self.map.dim + self.surrogate.dim
         sums, done = torch.zeros(shape, dtype=torch.float64, device=context.device), 0
         if (saved := context.work.saved(REGRESSION.name)) is not None:

@@ -1,4 +1,4 @@
-"""The paper's surrogate: an encoder on relaxed structures, onto the sphere, learned by contrast."""
+"""The paper's surrogate: an encoder from relaxed structures to the sphere, trained with a contrastive loss."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ CHUNK = 2048
 
 
 class Mining(ComponentConfig):
-    """How batches of near structures are put together."""
+    """How batches of structures with similar embeddings are made."""
 
     group: int = Field(32, ge=2)
-    """Structures that lie near each other; a batch is made of such groups."""
+    """The number of structures in a group with similar embeddings; a batch is made of such groups."""
     refresh: int = Field(64, ge=1)
-    """Batches that are put together at once, by the embedding as it is then."""
+    """The number of batches that are made at once, with the embedding learned so far."""
 
 
 class ContrastiveSurrogate(NetworkLearner, Surrogate):
-    """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its augmented views come close, other structures go away."""
+    """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its views are moved together, different structures apart."""
 
     differentiable = True
     stages = (PRETRAINING, EMBEDDING)
@@ -48,9 +48,9 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         loss: ContrastiveLoss = ContrastiveLoss()
         """The member of the contrastive family."""
         soft_points: float = Field(0.0, ge=0, le=1)
-        """How far, at most, each block of a structure is moved towards another vertex, so that ψ knows soft points."""
+        """How far each block of a structure is moved towards another vertex at most, to train on soft points too."""
         mining: Mining | None = None
-        """Batches of near structures, so that negatives are hard; none: batches are random."""
+        """Make batches of structures with similar embeddings, so that negatives are hard; None: random batches."""
         pretraining_steps: int = Field(0, ge=0)
         """Steps on the extra outputs before the training outputs (the paper's T₁)."""
         training: Training = Training(batch_size=512, epochs=10)
@@ -66,11 +66,11 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
 
     @property
     def dim(self) -> int:
-        """The dimension of the sphere's space."""
+        """The dimension of the embedding."""
         return self.config.dim
 
     def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
-        """Pre-train on `extra` for T₁ steps where asked, then train on `outputs`, the best validation loss kept."""
+        """Pre-train on `extra` if configured, then train on `outputs`; keep the weights of the best validation loss."""
         evaluate = Views(self, validation, context).evaluate
         if extra is not None and self.config.pretraining_steps:
             self._train(extra, evaluate, context, PRETRAINING, self.config.pretraining_steps)
@@ -127,7 +127,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         return functional.normalize(self.encoder(point), dim=1)
 
     def _soften(self, point: Any, generator: Generator) -> Any:
-        """Blocks moved part of the way to other vertices, where `soft_points` asks for it."""
+        """Move blocks part of the way to other vertices if `soft_points` is not 0."""
         if not self.config.soft_points:
             return point
         fields = self.space.geometry.items()
@@ -137,7 +137,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
 
 
 class Views:
-    """The validation structures with views drawn once, so that evaluations compare."""
+    """The validation structures with views drawn once, so that evaluations are comparable."""
 
     def __init__(self, surrogate: ContrastiveSurrogate, outputs: Any, context: Context) -> None:
         self.surrogate = surrogate
@@ -161,5 +161,5 @@ class Views:
 
 
 def different(keys: Tensor, others: Tensor) -> Tensor:
-    """(B, N) true where keys (B, 2) and (N, 2) differ: equal structures are not negatives of each other."""
+    """(B, N) true if keys (B, 2) and (N, 2) differ: equal structures are not negatives of each other."""
     return (keys.unsqueeze(1) != others.unsqueeze(0)).any(dim=2)

@@ -19,10 +19,10 @@ class SketchedKernelSurrogate(Surrogate):
     """ψ̃(y): the projection of k(·, y) onto the span of a sketch of the training outputs, in an orthonormal basis.
 
     The energy of y for a query h is the squared distance in the space of the kernel, ‖h − k(·, y)‖² =
-    ‖h‖² − 2⟨h, ψ̃(y)⟩ + 1, because k(y, y) = 1: the least is where ⟨h, ψ̃(y)⟩ is greatest.
+    ‖h‖² − 2⟨h, ψ̃(y)⟩ + 1, because k(y, y) = 1: it is least if ⟨h, ψ̃(y)⟩ is greatest.
 
-    What the kernel compares are the `features` of structures: here the fields of the relaxed point, flattened. A
-    plugin that knows its structures better subclasses this and writes `features` alone.
+    The kernel compares the `features` of structures: here the fields of the relaxed point, flattened. A plugin with
+    better features subclasses this and overrides only `features`.
     """
 
     spherical = False
@@ -31,7 +31,7 @@ class SketchedKernelSurrogate(Surrogate):
         """The output kernel, and how it is sketched."""
 
         dim: int | None = Field(None, ge=1)
-        """Components kept, those of the greatest eigenvalues; none: as many as the sketch has rows."""
+        """The number of components kept, those of the greatest eigenvalues; None: as many as the sketch has rows."""
 
     config: Config
 
@@ -45,7 +45,7 @@ class SketchedKernelSurrogate(Surrogate):
         return self.map.dim
 
     def features(self, batch: Any) -> SparseRows:
-        """φ(y): what the kernel compares."""
+        """φ(y): the features that the kernel compares."""
         point = self.space.relax(batch)
         fields = [getattr(point, name).flatten(start_dim=1) for name in self.space.geometry]
         return SparseRows.dense(torch.cat(fields, dim=1))
@@ -77,6 +77,6 @@ class SketchedKernelSurrogate(Surrogate):
         self.map.restore(state)
 
     def to(self, device: torch.device) -> Self:
-        """Move the sketched kernel."""
+        """Move the sketched kernel to `device`."""
         self.map.to(device)
         return self

@@ -17,18 +17,18 @@ class ContrastiveLoss(ComponentConfig):
     """A member of the contrastive family."""
 
     member: Literal["info-nce", "soft-triplet"] = "info-nce"
-    """`info-nce` is the paper's; `soft-triplet` asks for a margin, averaged over the negatives."""
+    """`info-nce` is the paper's; `soft-triplet` is a hinge loss with a margin, averaged over the negatives."""
     temperature: float = Field(0.1, gt=0)
-    """τ: small values look only at the nearest negatives."""
+    """τ: the smaller, the more the nearest negatives dominate the loss."""
     epsilon: float = Field(1.0, ge=0)
     """ε of info-nce: the weight of the positive pair itself; 0 is the decoupled form."""
     margin: float = Field(0.5, ge=0, le=2)
-    """Of soft-triplet: by how much the positive should be closer than each negative."""
+    """The margin of soft-triplet: by how much the positive should be closer than each negative."""
 
     def __call__(self, anchors: Tensor, views: Tensor, negative: Tensor, first: int = 0) -> Tensor:
         """The loss (B,) of each anchor (B, d), whose positive is row `first + i` of `views` (N, d).
 
-        `negative` (B, N) is true where view j is a view of another structure than anchor i.
+        `negative` (B, N) is true if view j belongs to a different structure than anchor i.
         """
         similarities = anchors @ views.T
         margins = similarities - similarities.diagonal(first).unsqueeze(1)
@@ -40,7 +40,7 @@ class ContrastiveLoss(ComponentConfig):
 def info_nce(margins: Tensor, negative: Tensor, temperature: float, epsilon: float) -> Tensor:
     """φ(u) = τ log(ε + u), ϕ(t) = exp(t/τ); with ε = 1, τ times the cross-entropy of picking z⁺ among all.
 
-    `margins` (B, N) = ⟨z, z⁻⟩ − ⟨z, z⁺⟩; only the columns where `negative` is true count → (B,).
+    `margins` (B, N) = ⟨z, z⁻⟩ − ⟨z, z⁺⟩; only entries for which `negative` is true count → (B,).
     """
     logits = (margins / temperature).masked_fill(~negative, -math.inf)
     if epsilon > 0:

@@ -1,4 +1,4 @@
-"""Batches of near structures: negatives that a contrastive loss can still learn from."""
+"""Mining: batches of structures with similar embeddings, so that the contrastive loss has hard negatives."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ele_core.runtime.context import Context
 
 
 class MinedBatches(Batches):
-    """Batches of `size` rows, made of groups of `group` near ones.
+    """Batches of `size` rows, made of groups of `group` rows with similar embeddings.
 
-    Every `refresh` batches the next rows of a random permutation are embedded by `embed(rows)` as it is then, and
-    grouped by nearness; the groups are shuffled into batches.
+    Every `refresh` batches, the next rows of a random permutation are embedded by `embed(rows)` with the current
+    weights, and grouped by distance; the groups are shuffled into batches.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class MinedBatches(Batches):
         return batch
 
     def state(self) -> dict[str, Tensor]:
-        """The rows that wait: they were grouped by an embedding that has changed since. And the number of the pool."""
+        """The number of the pool, and its rows not drawn yet: the embedding that grouped them has changed since."""
         return {"waiting": self._waiting, "next": torch.tensor(self._next)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with the rows that waited."""
+        """Continue with the rows that were not drawn yet."""
         self._waiting, self._next = state["waiting"], int(state["next"])
 
     def _arranged(self, epoch: int, pool: int) -> Tensor:
-        """The rows of one pool, near ones together."""
+        """The rows of one pool, those with similar embeddings together."""
         order = torch.randperm(self._count, generator=self._generator("epoch", epoch))
         rows = order[pool * self._pooled : (pool + 1) * self._pooled]
         generator = self._generator("groups", epoch, pool)
@@ -68,10 +68,10 @@ class MinedBatches(Batches):
 
 
 def near_groups(embeddings: Tensor, size: int, generator: Generator) -> Tensor:
-    """Places (G, size) of embeddings (N, d) that lie near each other, each place at most once.
+    """Groups (G, size) of rows of embeddings (N, d) that are near each other, each row at most once.
 
-    A random projection tree: every cell is cut at the median along the difference of two of its members, again and
-    again, until cells hold `size`. As G is a power of two, some places are left out.
+    A random projection tree: every cell is cut at the median along the difference of two of its members, repeatedly,
+    until cells have `size` members. As G is a power of two, some rows are left out.
     """
     count = len(embeddings)
     levels = max(0, int(math.log2(count / size))) if count >= size else 0

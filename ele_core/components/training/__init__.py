@@ -1,1 +1,1 @@
-"""The training loop of both neural stages, and the weights it keeps."""
+"""The training loop of all neural stages, and the weights it keeps."""

@@ -1,4 +1,4 @@
-"""The weights that count: what is evaluated and kept while a network is trained."""
+"""The weights of a network that are evaluated and kept during training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Kept:
-    """The weights that count: evaluated, compared and kept, either the module's own or their moving average."""
+    """The weights that are evaluated and kept: those of the module, or their moving average if `decay` is not 0."""
 
     def __init__(self, module: nn.Module, decay: float) -> None:
         self.module = module
@@ -22,7 +22,7 @@ class Kept:
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
-        """Move the average towards the module; the first steps weigh more, so that the start is forgotten."""
+        """Move the average towards the module's weights; faster in the first steps, to forget the initial weights."""
         if self.average is None:
             return
         decay = min(self.decay, (1 + step) / (10 + step))
@@ -33,7 +33,7 @@ class Kept:
                 self.average[name].copy_(value)
 
     def evaluate(self, evaluate: Callable[[], Mapping[str, float]]) -> Mapping[str, float]:
-        """`evaluate()` on the weights that count, in evaluation mode."""
+        """Call `evaluate()` in evaluation mode, with the average in the module if there is one."""
         own = self._swap_in(self.average)
         self.module.eval()
         with torch.no_grad():
@@ -43,7 +43,7 @@ class Kept:
         return metrics
 
     def offer(self, value: float) -> bool:
-        """Keep the weights if `value` is the smallest so far."""
+        """Keep the weights if `value` is the smallest so far; return whether it is."""
         if value < self.best_value:
             self.best_value, self.stale = value, 0
             self.best = {name: t.clone() for name, t in self.average.items()} if self.average else snapshot(self.module)
@@ -56,15 +56,15 @@ class Kept:
         self._swap_in(self.best)
 
     def resume(self, average: dict[str, Tensor], best: dict[str, Tensor], best_value: float | None, stale: int) -> None:
-        """Stand where it stood."""
+        """Restore average, best weights and patience from a checkpoint."""
         if self.average is not None:
-            own = snapshot(self.module)  # where no average was kept before, it begins here
+            own = snapshot(self.module)  # if the checkpoint has no average, it begins here
             self.average = {name: average[name].to(value.device) if average else value for name, value in own.items()}
-        self.best = best or None  # loading a state dict moves it to where the weights are
+        self.best = best or None  # load_state_dict moves them to the module's device
         self.best_value, self.stale = math.inf if best_value is None else best_value, stale
 
     def _swap_in(self, weights: dict[str, Tensor] | None) -> dict[str, Tensor] | None:
-        """Load `weights`, if any, and return those that were there."""
+        """Load `weights` and return those that the module had; do nothing if None."""
         if weights is None:
             return None
         own = snapshot(self.module)

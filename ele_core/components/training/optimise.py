@@ -1,4 +1,4 @@
-"""The training loop both neural stages share: batches, schedule, evaluation, early stopping, going on after a stop."""
+"""The training loop of all neural stages: batches, schedule, evaluation, early stopping, resuming."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ele_core.components.training.best_weights import Kept, snapshot
 from ele_core.data.batches import Batches, steps_per_epoch
-from ele_core.errors import TrainingError
+from ele_core.errors import TrainingError, counted
 from ele_core.interfaces import ComponentConfig, Stage
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
@@ -26,23 +26,23 @@ class Training(ComponentConfig):
     epochs: float = Field(10, gt=0)
     """Passes over the training set, at most; fractions count."""
     batch_size: int = Field(128, ge=1)
-    """Examples a step."""
+    """Examples per step."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate of AdamW."""
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled weight decay of AdamW."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """The learning rate after warm-up: down to zero along a cosine, or kept."""
+    """The learning rate after warm-up: down to zero along a cosine, or constant."""
     warmup: float = Field(0.05, ge=0, lt=1)
     """Share of all steps in which the learning rate rises linearly from zero."""
     clip: float | None = Field(1.0, gt=0)
-    """Largest norm of a gradient; none: not clipped."""
+    """Gradients of a larger norm are scaled down to this one; None: no clipping."""
     average: float = Field(0.0, ge=0, lt=1)
     """Decay of the exponential moving average of the weights that is evaluated and kept; 0: the weights themselves."""
     evaluations: int = Field(20, ge=1)
-    """How often the validation set is looked at, evenly over all steps."""
+    """How often the validation set is evaluated, evenly spread over all steps."""
     patience: int | None = Field(None, ge=1)
-    """Stop after so many evaluations without improvement; none: train to the end. The best weights are kept anyway."""
+    """Evaluations without improvement after which to stop; None: train to the end. The best weights are kept anyway."""
 
 
 def optimise(
@@ -57,12 +57,12 @@ def optimise(
     stage: Stage,
     steps: int | None = None,
 ) -> None:
-    """Minimise the mean of `loss(rows, generator)`, one value a row, over the batches of `source`.
+    """Minimise the mean of `loss(rows, generator)`, one value per row, over the batches of `source`.
 
-    `count` rows are an epoch; `steps` replaces `epochs`. `evaluate()` gives the validation metrics of the weights that
-    would be kept; the weights with the least `stage.decides` are left in `module`. What is random depends on the seed,
-    the stage and the step alone, so that a stopped training goes on as if it had not stopped. Several processes share
-    the rows of each batch.
+    `count` rows are an epoch; `steps` replaces `epochs`. `evaluate()` returns the validation metrics of the weights
+    that would be kept; at the end, `module` has the weights with the least `stage.decides`. Random numbers depend on
+    the seed, the stage and the step alone, so that a resumed training gives the same result as one that was not
+    stopped. Several processes share the rows of each batch.
     """
     total = steps or max(1, round(training.epochs * steps_per_epoch(count, training.batch_size)))
     state = TrainingState(module, training, source, total)
@@ -83,7 +83,7 @@ def run_steps(
     context: Context,
     stage: Stage,
 ) -> None:
-    """Steps and evaluations until the end; then the best weights are in the module."""
+    """Make steps and evaluations until the end, then load the best weights into the module."""
     training, kept, processes, name = state.training, state.kept, context.processes, stage.name
     every = math.ceil(state.total / training.evaluations)
     state.module.train()
@@ -100,8 +100,8 @@ def run_steps(
         if problem is not None:
             state.source.restore(before)
             context.work.keep(name, state.snapshot())
-            processes.wait()  # until the main process has written
-            fix = "Try a smaller learning_rate, or clip gradients harder (clip)."
+            processes.wait()  # until the main process has written the checkpoint
+            fix = "Try a smaller learning_rate, or a smaller clip."
             raise TrainingError(f"{problem} at step {step}.", where=name, fix=fix)
         context.monitor.step(name, step, state.losses[-1])
         if step % every == 0 or step == state.total:
@@ -111,21 +111,22 @@ def run_steps(
             improved = kept.offer(deciding(stage, metrics))
             context.monitor.evaluation(name, step, metrics, best=improved)
             if state.stale:
-                context.monitor.message(f"{name}: no improvement in {kept.stale} evaluations, stopping at step {step}")
+                unimproved = counted(kept.stale, "evaluation")
+                context.monitor.message(f"{name}: no improvement in {unimproved}, stopping at step {step}")
         context.work.step(name, state.snapshot)
     kept.restore()
 
 
 def deciding(stage: Stage, metrics: Mapping[str, float]) -> float:
-    """The value of the metric that decides in a stage."""
+    """The value of the metric that decides which weights of a stage are kept."""
     if stage.decides not in metrics:
-        what = f"the evaluation has no metric '{stage.decides}', which decides: it has {', '.join(metrics)}."
-        raise TrainingError(what, where=stage.name, fix="Declare the stage with one of these, or measure it.")
+        what = f"the evaluation has no metric '{stage.decides}', which should decide; it has {', '.join(metrics)}."
+        raise TrainingError(what, where=stage.name, fix="Set `decides` of the stage to one of these, or measure it.")
     return metrics[stage.decides]
 
 
 class Objective(nn.Module):
-    """A loss as a module that holds the one being trained: what several processes can run in parallel."""
+    """A loss as a module around the trained one, so that several processes can run it in parallel."""
 
     def __init__(self, module: nn.Module, loss: Callable[[Tensor, torch.Generator], Tensor]) -> None:
         super().__init__()
@@ -138,7 +139,7 @@ class Objective(nn.Module):
 
 
 class TrainingState:
-    """Where a training stands: weights, optimiser, batches, the weights that count, losses not yet reported."""
+    """The state of a training: weights, optimiser, batches, kept weights, losses not reported yet."""
 
     def __init__(self, module: nn.Module, training: Training, source: Batches, total: int) -> None:
         self.module = module
@@ -154,16 +155,16 @@ class TrainingState:
 
     @property
     def stale(self) -> bool:
-        """Whether patience is at its end."""
+        """Whether there were as many evaluations without improvement as `patience` allows."""
         return self.training.patience is not None and self.kept.stale >= self.training.patience
 
     def remaining(self) -> Iterator[int]:
-        """The steps that are left, as long as there is patience."""
+        """The numbers of the remaining steps, until training is `stale`."""
         while self.step < self.total and not self.stale:
             yield self.step + 1
 
     def move(self, value: Tensor, processes: Processes) -> str | None:
-        """One step down the gradient of `value`; what is wrong where there is none, the weights left as they are."""
+        """Step down the gradient of `value`; if either is not finite, return the problem and keep the weights."""
         joint = processes.mean(value.detach())
         self.optimiser.zero_grad(set_to_none=True)
         value.backward()
@@ -183,13 +184,13 @@ class TrainingState:
         return None
 
     def mean_loss(self) -> float:
-        """The mean loss since it was asked for last."""
+        """The mean loss since the last call."""
         average = torch.stack(self.losses).mean().item()
         self.losses.clear()
         return average
 
     def snapshot(self) -> Snapshot:
-        """All of it."""
+        """Weights, moments, batch position, average, best weights, unreported losses."""
         moments = {
             f"{index}.{name}": value
             for index, state in self.optimiser.state_dict()["state"].items()
@@ -209,7 +210,7 @@ class TrainingState:
         )
 
     def restore(self, saved: Snapshot) -> None:
-        """The inverse of `snapshot`; of a training that had finished, its weights."""
+        """The inverse of `snapshot`; only the weights if the training had finished."""
         self.module.load_state_dict(saved.part("weights"))
         if saved.finished:
             return
@@ -226,7 +227,7 @@ class TrainingState:
 
 
 def rate(step: int, total: int, training: Training) -> float:
-    """The learning rate of a step as a share of its peak."""
+    """The learning rate of a step, as a share of the peak."""
     warmup = training.warmup * total
     if step < warmup:
         return (step + 1) / (warmup + 1)
@@ -237,7 +238,7 @@ def rate(step: int, total: int, training: Training) -> float:
 
 @contextmanager
 def seeded(context: Context, *name: str | int) -> Iterator[None]:
-    """Dropout draws from torch's global generators: inside, they too depend on the seed and the name alone."""
+    """Seed torch's global generators, from which dropout draws, with the seed and `name` alone inside the block."""
     with torch.random.fork_rng(devices=[context.device] if context.device.type == "cuda" else []):
         torch.manual_seed(context.own_seed(*name))
         yield

@@ -1,4 +1,4 @@
-"""`ConvexSet`: what a set must offer for a field to be relaxed into it."""
+"""`ConvexSet`: the base class of the sets into which fields are relaxed."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class ConvexSet(ABC):
     @property
     @abstractmethod
     def label_count(self) -> int:
-        """How many values a label takes: 0 … label_count − 1."""
+        """The number of values of a label: 0 … label_count − 1."""
 
     @property
     @abstractmethod
     def switches(self) -> int:
-        """K, how many moves a vertex has."""
+        """K, the number of moves of a vertex."""
 
     @abstractmethod
     def vertices(self, labels: Tensor) -> Tensor:
-        """(B, *label_shape) → (B, *point_shape) float32."""
+        """Labels (B, *label_shape) → vertices (B, *point_shape) float32."""
 
     @abstractmethod
     def nearest_vertex(self, x: Tensor) -> Tensor:
-        """Argmin over vertices v of ‖v − x‖²: (B, *point_shape) → labels (B, *label_shape); ties to the smallest."""
+        """Argmin over vertices v of ‖v − x‖²: (B, *point_shape) → labels (B, *label_shape); the smallest of ties."""
 
     @abstractmethod
     def project(self, x: Tensor) -> Tensor:
@@ -59,11 +59,11 @@ class ConvexSet(ABC):
 
     @abstractmethod
     def switch(self, labels: Tensor, which: Tensor) -> Tensor:
-        """Move `which[i]` applied to vertex i: (M, *label_shape), (M,) → (M, *label_shape)."""
+        """Apply move `which[i]` to vertex i: (M, *label_shape), (M,) → (M, *label_shape)."""
 
     @abstractmethod
     def violations(self, x: Tensor) -> dict[str, Tensor]:
-        """What holds for every point of the set → by how much x breaks it, elementwise; at most 0 where it does not."""
+        """Each condition on points of the set, as text → by how much x breaks it, elementwise; at most 0: it holds."""
 
     # -- defaults that follow from the above; a set with a faster way overrides them ------------------------------
 
@@ -80,13 +80,13 @@ class ConvexSet(ABC):
         return (self._moved(labels).reshape(count, self.switches, size) == labels.reshape(count, 1, size)).all(dim=2)
 
     def shares(self, count: int, generator: Generator) -> Tensor:
-        """Uniform on [0, 1), one for each block that moves by itself; by default the whole point is one block."""
+        """Uniform on [0, 1), one for each block that moves separately; by default the whole point is one block."""
         return uniform((count, *[1] * len(self.point_shape)), generator)
 
     def switch_gains(self, labels: Tensor, gradient: Tensor | None = None) -> Tensor:
         """First-order change of a loss for each move, ⟨gradient, new vertex − old vertex⟩: (B, K).
 
-        +inf where the move changes nothing. Without a gradient (B, *point_shape) every other gain is zero.
+        +inf if the move changes nothing. Without a gradient (B, *point_shape), every other gain is zero.
         """
         if gradient is None:
             gains = torch.zeros(len(labels), self.switches, device=labels.device)
@@ -104,7 +104,7 @@ class ConvexSet(ABC):
         return (not reason, reason) if explain else not reason
 
     def soften(self, points: Tensor, amount: float, generator: Generator) -> Tensor:
-        """Points whose blocks each moved a random share of the way, up to `amount`, towards a random vertex."""
+        """Move each block of the points a random share of the way, up to `amount`, towards a random vertex."""
         others = self.vertices(self.sample_labels(len(points), generator)).to(points)
         return torch.lerp(points, others, (amount * self.shares(len(points), generator)).to(points))
 
@@ -124,7 +124,7 @@ class ConvexSet(ABC):
         return self.switch(labels.repeat_interleave(self.switches, dim=0), every)
 
     def _why_not(self, x: Tensor) -> str:
-        """Why x is no batch of points of this set; empty when it is."""
+        """Why x is not a batch of points of this set; empty if it is."""
         if x.shape[1:] != self.point_shape:
             return f"shape {tuple(x.shape)} is not (B, {', '.join(map(str, self.point_shape))})"
         if not x.is_floating_point():
@@ -135,7 +135,7 @@ class ConvexSet(ABC):
         for rule, excess in self.violations(x).items():
             worst = float(excess.max()) if excess.numel() else 0.0
             if worst > limit:
-                return f"{rule}: broken by {worst:.3g}, more than {limit:.3g}"
+                return f"{rule}: broken by {worst:.3g}, more than the tolerance {limit:.3g}"
         return ""
 
 
@@ -156,15 +156,15 @@ def upper_pairs(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def off_one(x: Tensor) -> Tensor:
-    """How far the sum of each last-dimension row is from 1."""
+    """How far the sum over the last dimension is from 1."""
     return (x.double().sum(dim=-1) - 1).abs()
 
 
 def uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Uniform on [0, 1), in float64, where the generator lives."""
+    """Uniform on [0, 1), in float64, on the device of the generator."""
     return torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
 
 
 def levels(count: int, dimensions: int, generator: Generator) -> Tensor:
-    """How far inside each sample lies: 0, a vertex, for a sixth of them, 1, the interior, for another sixth."""
+    """How far inside each sample is: 0 (a vertex) for one sixth of them, 1 (the interior) for another sixth."""
     return (uniform((count,), generator) * 1.5 - 0.25).clamp_(0.0, 1.0).reshape(count, *[1] * dimensions)

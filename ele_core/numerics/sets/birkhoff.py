@@ -16,7 +16,7 @@ from ele_core.numerics.sets.simplex import Simplex
 class Birkhoff(ConvexSet):
     """Doubly stochastic matrices (size, size), the hull of permutations; label i is the column of the 1 in row i.
 
-    A move swaps the labels of two rows. Equally near permutations are told apart by no fixed rule.
+    A move swaps the labels of two rows. No rule says which of several equally near permutations is chosen.
     """
 
     size: int
@@ -52,7 +52,7 @@ class Birkhoff(ConvexSet):
     def sample(self, count: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Tensor:
         labels = self.sample_labels(count * self.size, generator).reshape(count, self.size, self.size)
         permutations = self.vertices(labels).double()
-        centre = torch.full_like(permutations[:, :1], 1 / self.size)  # the way into the interior
+        centre = torch.full_like(permutations[:, :1], 1 / self.size)  # so that samples reach the interior
         parts = torch.cat([permutations, centre], dim=1)
         weights = Simplex(self.size + 1).sample(count, generator, torch.float64)
         return torch.einsum("bk,bkij->bij", weights, parts).to(dtype)

@@ -21,7 +21,7 @@ class Box(ConvexSet):
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        """Without room there would be one vertex with many labels."""
+        """Refuse low ≥ high: many labels would have the same vertex."""
         if not self.low < self.high:
             message = f"a box needs low < high, not {self.low} and {self.high}"
             raise ValueError(message)

@@ -1,4 +1,4 @@
-"""Rows on the probability simplex, free or as a symmetric matrix of rows."""
+"""Rows on the probability simplex, independent or in a symmetric matrix of rows."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ T = TypeVar("T", bound=Tensors)
 def all_switches(geometry: Mapping[str, ConvexSet], batch: T, gradient: T | None) -> tuple[T, Tensor]:
     """Every structure one switch away from each of `batch`, and the row (M,) int64 that each belongs to.
 
-    Rows stay in order. Within a row the moves come by their first-order change of the loss, smallest first, when its
-    `gradient` at the relaxed batch is given, else field by field. Fields outside `geometry` are carried along.
+    Rows stay in order. Within a row, moves are sorted by their first-order change of the loss, smallest first, if its
+    `gradient` at the relaxed batch is given, else field by field. Fields that are not in `geometry` are copied.
     """
     gains = torch.cat([_field_gains(geometry[name], batch, gradient, name) for name in geometry], dim=1)
     ranked = gains.sort(dim=1, stable=True)

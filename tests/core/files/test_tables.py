@@ -68,7 +68,7 @@ def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path, name, text, colum
 @pytest.mark.parametrize(
     ("name", "text", "bad", "reason"),
     [
-        ("short.csv", "x,y\na,1\nb\nc,3\n", "b", "1 cells where the header has 2"),
+        ("short.csv", "x,y\na,1\nb\nc,3\n", "b", "1 cell, but the header has 2;"),
         ("bad.jsonl", '{"x": "a"}\n{"x":\n{"x": "c"}\n', '{"x":', "not JSON"),
         ("list.jsonl", '{"x": "a"}\n[1]\n{"x": "c"}\n', "[1]", "not a JSON object"),
         ("field.jsonl", '{"x": "a"}\n{"y": "b"}\n{"x": "c"}\n', '{"y": "b"}', "no field is called 'x'"),

@@ -147,7 +147,7 @@ def test_no_queries_give_no_structures(problem):
 def test_more_than_the_candidates_can_start_is_refused(problem, queries):
     few = dataclasses.replace(problem, candidates=Candidates(problem.candidates.batch[:1], queries[:1]))
     assert decode(queries, few).energies.shape == (24, 1)
-    with pytest.raises(DataError, match=r"3 structures .* only 1 candidates"):
+    with pytest.raises(DataError, match=r"3 structures .* only 1 candidate\."):
         decode(queries, few, top_k=3)
 
 
