@@ -57,7 +57,7 @@ class Job:
         """Everything that the result depends on: a record with the same settings is not measured again."""
         config = self.shown.model_dump(mode="json", exclude={"device"})
         settings = {"config": config, "limit": self.limit, "files": dict(self.files), **self.details}
-        return json.loads(json.dumps(settings))  # type: ignore[no-any-return]  # as it is read back
+        return json.loads(json.dumps(settings))  # type: ignore[no-any-return]  # equal to what is read back
 
     @property
     def training(self) -> str:
