@@ -79,7 +79,7 @@ def tune(
     """
     from ele_core import config as configuration
     from ele_core.errors import ConfigError
-    from ele_core.experiments.tune import Search
+    from ele_core.experiments.tune import TuningSearch
     from ele_core.experiments.tune.table import table
     from ele_core.files.atomic import write_text
     from ele_core.runtime.monitor import ConsoleMonitor, Monitor
@@ -88,7 +88,7 @@ def tune(
         raise ConfigError("would be overwritten.", where=target, fix="Choose another file with -o.")
     journal = Path(storage or f"{Path(source).stem}-trials.journal")
     ranges, runs = Path(space) if space else None, Path(keep) if keep else None
-    search = Search.of(
+    search = TuningSearch.of(
         source, overrides, ranges, journal, limit=limit, prune=prune, keep=runs, registry=options.registry()
     )
     if count > 1 and WORKER not in os.environ:

@@ -1,1 +1,1 @@
-"""Many runs: sweeps over candidates, searches for options, and the tables and figures of a paper."""
+"""Experiments of many runs: sweeps over candidates, searches for options, tables and figures of a paper."""

@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How large an experiment is made."""
+    """The size of an experiment: data, options, test pairs and seeds."""
 
     summary: str
     """One sentence: how much data, and about how long it takes."""
     overrides: Sequence[str] = ()
     """Options of every row at this scale."""
     limit: int | None = None
-    """Measure only so many test pairs; none: all of them."""
+    """Measure only this number of test pairs; None: all of them."""
     seeds: Sequence[int] = (0,)
-    """The seeds that are run when none are asked for."""
+    """The seeds that are run by default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,36 +32,36 @@ class Row:
     overrides: Sequence[str] = ()
     """Options at every scale, on top of the scale's."""
     scales: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    """Further options by scale; the last word."""
+    """Further options by scale; they win over all others."""
     reference: str | None = None
-    """The published result it stands beside, by its name among the task's references."""
+    """The published result to show beside it: the name of one of the task's references."""
     files: Sequence[str] = ()
-    """Names of the study's files without which it cannot be run."""
+    """Names of the study's files that it needs."""
     packages: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Modules it needs → the extra of ELE that installs them."""
+    """Modules that it needs → the extra of ELE that installs them."""
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Measure fewer test pairs than the scale says, by scale."""
+    """Measure only this number of test pairs instead of the scale's `limit`, by scale."""
     minutes: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """About how long it takes on two cores by scale, for the forecast; the measured times correct it."""
+    """Approximate minutes on two cores, by scale, for the forecast; measured times correct them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """An experiment of a paper; use one of the three below."""
+    """An experiment of a paper: a `Table`, a `ShareSweep` or `Paths`."""
 
     name: str
-    """What follows `ele reproduce`."""
+    """The name to give to `ele reproduce`."""
     title: str
     rows: Sequence[Row]
     scales: Mapping[str, Scale]
-    """By name; the first is the default."""
+    """The scales by name; the first is the default."""
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Files a user can give, with `--file NAME=PATH` or `--NAME PATH`: name → the option that takes the path."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Table(Study):
-    """Every row trained and measured with every seed."""
+    """A table: every row is trained and measured with every seed."""
 
     metrics: Sequence[str] = ()
     """The metrics that are shown."""
@@ -69,7 +69,7 @@ class Table(Study):
 
 @dataclasses.dataclass(frozen=True)
 class ShareSweep(Study):
-    """Decoders on smaller and smaller shares of the candidates, as `ele sweep` measures them, for each row's model."""
+    """A figure of decoders on different shares of the candidates, as `ele sweep` draws it, for each row's model."""
 
     lines: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     """The lines of the sweep → options of their decoder."""
@@ -77,9 +77,9 @@ class ShareSweep(Study):
 
 @dataclasses.dataclass(frozen=True)
 class Paths(Study):
-    """Structures on the way of a decoder that leaves a trace, drawn for a few test inputs of each row's model."""
+    """A figure of the trace of a decoder: its structures step by step, for a few test inputs of each row's model."""
 
     examples: int = 4
     """Test inputs, one row of pictures each."""
     pictures: int = 6
-    """Steps that are shown, evenly from the first to the last."""
+    """Steps that are shown, evenly spaced from the first to the last."""

@@ -1,4 +1,4 @@
-"""A run as one page to look at: numbers, curves, pictures, the embedding and how decoding went, in one HTML file."""
+"""The report of a run, one HTML file: numbers, curves, pictures, the embedding and how decoding went."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ele_core.runtime.monitor import Monitor
 __all__ = ["FILE", "Wanted", "evaluate_for_report", "metrics_before", "split_for", "write_comparison", "write_report"]
 
 FILE = "report.html"
-"""The page's name in a run folder, where no other is asked for."""
+"""The default name of the page in a run folder."""
 
 
 def evaluate_for_report(run: Run, wanted: Wanted, monitor: Monitor, processes: Processes) -> None:
-    """Make the evaluations that the page shows, unless they were made before; every process of a group calls this."""
+    """Make the evaluations that the page shows, unless they exist already; every process of a group calls this."""
     evaluate_missing(run, run.model(wanted.overrides), wanted, monitor, processes)
 
 
 def metrics_before(run: Run, wanted: Wanted) -> Mapping[str, float]:
-    """The means of an evaluation that was made."""
+    """The mean metrics of an existing evaluation."""
     return outcome_of(run, run.model(wanted.overrides), wanted, oracle=False).metrics
 
 
 def write_report(run: Run, wanted: Wanted, monitor: Monitor, file: Path | None = None) -> Path:
-    """Write the page, evaluating first what was not evaluated yet; where it is."""
+    """Make missing evaluations, write the page, and return its path."""
     model = run.model(wanted.overrides)
     evaluate_missing(run, model, wanted, monitor, Processes())
     context = Context(model.config.seed, pick_device(model.config.device), monitor)
@@ -44,11 +44,11 @@ def write_report(run: Run, wanted: Wanted, monitor: Monitor, file: Path | None =
 
 
 def write_comparison(comparison: Comparison, file: Path) -> Path:
-    """Write runs side by side as a page."""
+    """Write a page with runs side by side, and return its path."""
     write_text(file, render("compare.html", {"comparison": comparison}, {"curves": comparison.curves}))
     return file
 
 
 def split_for(run: Run) -> str:
-    """The split to show where none is asked for: the test set, or the validation set where no test was held out."""
+    """The split to show by default: the test set, or the validation set if there is no test set."""
     return "test" if run.provenance["test"] else "validation"

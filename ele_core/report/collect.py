@@ -1,4 +1,4 @@
-"""Everything that a report shows, gathered from a run: what the template writes, and what the page's script draws."""
+"""Gather everything that a report shows: variables for the template, and data for the page's script."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ele_core.errors import counted
 from ele_core.model.model import Model
 from ele_core.report.drawings import Drawings
 from ele_core.report.examples import examples
@@ -23,14 +24,14 @@ from ele_core.runtime.context import Context
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """What the template is given, and the data that the page carries."""
+    """The variables of the template, and the data that the page's script draws."""
 
     shown: dict[str, Any]
     data: dict[str, Any]
 
 
 def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context: Context) -> Contents:
-    """All parts of the page."""
+    """Gather all parts of the page."""
     metrics = metrics_of(model)
     primary = metrics[next(iter(metrics))]
     headline = Headline(measured, metrics)
@@ -45,7 +46,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
     truths, queries = measured.truths(model, context), measured.queries(model)
     ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
     if drawings.failures:
-        context.monitor.message(f"{drawings.failures} drawings failed: these structures are shown as text")
+        context.monitor.message(f"{counted(drawings.failures, 'drawing')} failed and will be shown as text")
     shown = {
         "provenance": provenance(run, measured),
         "numbers": headline.numbers(),
@@ -78,7 +79,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
 
 
 def table_of(measured: Measured) -> dict[str, Any]:
-    """The predictions by column; numbers are those of the table, which are short already."""
+    """The predictions by column: texts, energies and metrics."""
     return {**measured.texts, "energy": measured.energies, "metrics": measured.values}
 
 
@@ -89,7 +90,7 @@ def properties(model: Model, truths: Any) -> dict[str, list[float]]:
 
 
 def embedding_maps(model: Model, truths: Any, queries: Tensor, context: Context) -> list[Any]:
-    """The embedding of the first truths in two dimensions, with the queries where they live in the same space."""
+    """Maps of the embeddings of the first truths, with the queries if these have the same dimension."""
     embeddings = model.surrogate.embed(truths[: min(MOST, len(truths))]).cpu()
     own = queries[: len(embeddings)].cpu()
     return maps(embeddings, own, context.derived_seed("report", "map") % (1 << 32))

@@ -1,4 +1,4 @@
-"""Several runs side by side: how they were trained, what was measured with each decoder, and where they differ."""
+"""Several runs side by side: training, evaluations with each decoder, and options that differ."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ WIDEST = 40
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
-    """One thing that is compared: its value for each run, and the runs that are best in it."""
+class ComparedLine:
+    """One value that is compared: as text for each run, and the indices of the best runs."""
 
     name: str
     texts: list[str]
@@ -38,12 +38,12 @@ class Block:
     """Lines under a heading."""
 
     title: str
-    lines: list[Line]
+    lines: list[ComparedLine]
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The runs by name, what is compared, what to mind, and the curves to draw."""
+    """Runs side by side: their names, blocks of values, warnings, and curves to draw."""
 
     names: list[str]
     blocks: list[Block]
@@ -54,7 +54,7 @@ class Comparison:
         return "\n\n".join([*self.warnings, *map(self._table, self.blocks)])
 
     def _table(self, block: Block) -> str:
-        """A block as aligned text; a star stands at the best values."""
+        """A block as aligned text; a star marks the best values."""
         rows = [[block.title, *self.names]]
         for line in block.lines:
             texts = [text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…" for text in line.texts]
@@ -65,7 +65,7 @@ class Comparison:
 
 
 def compare(folders: Sequence[str | Path], registry: Registry | None = None) -> Comparison:
-    """The runs in `folders`, in this order."""
+    """Compare the runs in `folders`, in this order."""
     runs = [Run(folder, registry) for folder in folders]
     data = [run.provenance for run in runs]
     learned = [curves(run.folder, deciding(run.config)) for run in runs]
@@ -75,20 +75,18 @@ def compare(folders: Sequence[str | Path], registry: Registry | None = None) -> 
         for part, text in (("fingerprint", "data"), ("test", "test pairs"), ("validation", "validation pairs"))
         if len({str(d.get(part)) for d in data}) > 1
     ]
-    warnings = (
-        [f"The runs have different {differing[0]}: their numbers are not of the same thing."] if differing else []
-    )
+    warnings = [f"The runs have different {differing[0]}: their numbers cannot be compared."] if differing else []
     missing = [name for name, run in zip(names, runs, strict=True) if not load_all(run.folder)]
     warnings += [f"{name} was not evaluated: ele evaluate {name}" for name in missing]
     common = set.intersection(*({title(outcome) for outcome in load_all(run.folder)} for run in runs))
     if not common and not missing:
-        warnings.append("No way of decoding was evaluated for all of these runs: ele evaluate RUN --decoder NAME does.")
+        warnings.append("No decoder was evaluated on all of these runs. Evaluate one: ele evaluate RUN --decoder NAME")
     blocks = [training(runs, data, learned), *evaluations(runs, ranked=not differing), differences(runs)]
     return Comparison(names, [block for block in blocks if block.lines], warnings, joint(names, learned))
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as many as it takes to tell them apart."""
+    """The last parts of the paths, as few as distinguish them."""
     paths = [folder.resolve().parts for folder in folders]
     longest = max(map(len, paths))
     count = next((k for k in range(1, longest) if len({path[-k:] for path in paths}) == len(paths)), 1)
@@ -99,16 +97,16 @@ def training(runs: Sequence[Run], data: Sequence[Mapping[str, Any]], learned: Se
     """How long each run was trained, on how much, and the validation value of the weights that were kept."""
     seconds = [training_seconds(run.folder) for run in runs]
     lines = [
-        Line("training time", [duration(value) for value in seconds]),
-        Line("training pairs", [f"{len(d.get('train', ())):,}" for d in data]),
-        Line("seed", [str(run.config.seed) for run in runs]),
+        ComparedLine("training time", [duration(value) for value in seconds]),
+        ComparedLine("training pairs", [f"{len(d.get('train', ())):,}" for d in data]),
+        ComparedLine("seed", [str(run.config.seed) for run in runs]),
     ]
     for stage, decides in decided(learned):
         values = [kept_value(own, stage, decides) for own in learned]
-        # no best: a loss compares only where views, negatives and temperature are the same
+        # no best: losses can be compared only if views, negatives and temperature are the same
         lines.append(valued(f"{stage}: {label(decides)}", values, None))
     if any("surrogate_from" in d for d in data):
-        lines.append(Line("loss taken over from", [str(d.get("surrogate_from", NOTHING)) for d in data]))
+        lines.append(ComparedLine("learned loss reused from", [str(d.get("surrogate_from", NOTHING)) for d in data]))
     return Block("training", lines)
 
 
@@ -118,7 +116,7 @@ def decided(learned: Sequence[Sequence[Curve]]) -> list[tuple[str, str]]:
 
 
 def kept_value(own: Sequence[Curve], stage: str, decides: str) -> float | None:
-    """What decided in a stage, at the weights that were kept."""
+    """The deciding metric of a stage at the step whose weights were kept; None if it was not recorded."""
     for curve in own:
         if (curve.stage, curve.decides) == (stage, decides) and curve.kept is not None:
             return curve.series[decides][curve.steps.index(curve.kept)]
@@ -126,7 +124,7 @@ def kept_value(own: Sequence[Curve], stage: str, decides: str) -> float | None:
 
 
 def evaluations(runs: Sequence[Run], *, ranked: bool) -> list[Block]:
-    """A block for each way of decoding that was evaluated, a line for each metric; the best are marked if `ranked`."""
+    """One block per split and decoder that were evaluated, one line per metric; the best are marked if `ranked`."""
     found = [{title(outcome): outcome for outcome in load_all(run.folder)} for run in runs]
     directions = [directions_of(run) for run in runs] if ranked else []
     blocks = []
@@ -151,40 +149,40 @@ def directions_of(run: Run) -> dict[str, str]:
     """Metric → `min` or `max`, by the run's space."""
     try:
         space: OutputSpace[Any, Any] = run.config.registry.create("output", run.config.output, path="output")
-    except EleError:  # labels that come from data are in the model alone
+    except EleError:  # labels that were inferred from data are only in the model
         space = run.model().space
     return {**DIRECTIONS, **{metric.name: metric.direction for metric in space.metrics}}
 
 
-def valued(name: str, values: Sequence[float | None], direction: str | None, *, share: bool = False) -> Line:
-    """A line of numbers, with the best of them found where there is more than one."""
+def valued(name: str, values: Sequence[float | None], direction: str | None, *, share: bool = False) -> ComparedLine:
+    """A line of numbers; the best are marked if at least two numbers differ."""
     texts = [NOTHING if v is None else f"{100 * v:.1f} %" if share else f"{v:.4g}" for v in values]
     known = [value for value in values if value is not None]
     if direction is None or len(known) < 2 or len(set(known)) == 1:
-        return Line(name, texts)
+        return ComparedLine(name, texts)
     top = min(known) if direction == "min" else max(known)
-    return Line(name, texts, frozenset(i for i, value in enumerate(values) if value == top))
+    return ComparedLine(name, texts, frozenset(i for i, value in enumerate(values) if value == top))
 
 
 def differences(runs: Sequence[Run]) -> Block:
-    """Every option that is not the same in all runs; their seeds are told above."""
+    """The options that differ between runs, except the seed, which is listed under training."""
     flat = [flatten(run.config.model_dump(mode="json", exclude={"seed"})) for run in runs]
     paths = dict.fromkeys(path for own in flat for path in own)
     lines = []
     for path in paths:
         texts = [written(own[path]) if path in own else NOTHING for own in flat]
         if len(set(texts)) > 1:
-            lines.append(Line(path, texts))
+            lines.append(ComparedLine(path, texts))
     return Block("configuration", lines)
 
 
 def written(value: Any) -> str:
-    """An option's value; a whole number without its point."""
+    """An option's value as text; floats in their shortest form."""
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def joint(names: Sequence[str], learned: Sequence[Sequence[Curve]]) -> list[dict[str, Any]]:
-    """The deciding curve of every run for each stage."""
+    """The curves of the deciding metric of every run, by stage."""
     return [
         {
             "stage": stage,

@@ -1,4 +1,4 @@
-"""Pictures for a page: each structure drawn once, by its space, and as text where that fails."""
+"""Pictures for a page: each structure is drawn once, by its space, or shown as text if that fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST = 300_000
 
 
 class Drawings:
-    """All drawings of a page, by number; the same text drawn against the same text is there once."""
+    """All drawings of a page, by number; a text is drawn once for each text that it is compared with."""
 
     def __init__(self, space: OutputSpace[Any, Any]) -> None:
         self.space = space
@@ -20,7 +20,7 @@ class Drawings:
         self.failures = 0
 
     def number(self, text: str, against: str | None = None) -> int:
-        """The number of the drawing of the structure that `text` stands for, what differs from `against` marked."""
+        """The number of the drawing of the structure `text`, with differences from `against` marked."""
         key = (text, against)
         if key not in self.numbers:
             self.numbers[key] = len(self.stored)
@@ -30,8 +30,8 @@ class Drawings:
     def pair(self, prediction: str, truth: str) -> tuple[int, int]:
         """The numbers of a prediction and its truth, side by side.
 
-        A space may turn a picture so that it lies like the one it is drawn against: the truth stays as it is. Texts
-        mark on both sides what the other lacks.
+        A space may rotate a picture to match the one that it is compared with: only the prediction is rotated. Texts
+        have differences marked on both sides.
         """
         own = self.number(prediction, truth)
         return own, self.number(truth) if "svg" in self.stored[own] else self.number(truth, prediction)
@@ -40,13 +40,13 @@ class Drawings:
         try:
             parsed = None if against is None else self.space.parse(against)
             return self.space.render(self.space.parse(text), parsed)
-        except Exception:  # a plugin's picture must not cost the page; the text says what there is
+        except Exception:  # a failure of a plugin must not prevent the page: the text is shown instead
             self.failures += 1
             return Drawing(text)
 
 
 def as_plain(drawing: Drawing) -> dict[str, Any]:
-    """A drawing as JSON: always `text`, and `svg` or `pieces` where there are any."""
+    """A drawing as JSON: always `text`, and `svg` or `pieces` if there are any."""
     plain: dict[str, Any] = {"text": drawing.text}
     if drawing.svg is not None and len(drawing.svg) <= LONGEST:
         plain["svg"] = drawing.svg

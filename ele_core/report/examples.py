@@ -39,7 +39,7 @@ def examples(
 def choose(ordered: list[int], count: int) -> dict[str, list[int]]:
     """A third of `count` rows from each end of the order and from around its middle, no row twice.
 
-    In each group the most typical of it comes first: the very worst, the very best, the very middle.
+    Each group starts with its most typical row: the very worst, the very best, the very middle.
     """
     count = min(count, len(ordered))
     ends = count // 3

@@ -1,4 +1,4 @@
-"""The numbers on top of a page: the metrics, other decoders and published results beside them, where the error is."""
+"""The top of a page: metrics, a table with other decoders and published results, and where errors come from."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ SUMMARIES = {
     "regression_error": "mean squared distance from the query to the embedding of the truth",
     "examples": "pairs measured",
 }
-"""What the metrics mean that every evaluation has."""
+"""The meaning of the metrics that every evaluation has."""
 SHARES = frozenset({"exact", "exact_unseen", "unseen"})
-"""Shown as percentages in any case."""
-
-
+"""Metrics that are always shown as percentages."""
 BETTER = {"min": "lower", "max": "higher"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """One metric, ready to be read."""
+    """One metric as the page shows it."""
 
     name: str
     label: str
     text: str
     summary: str
     better: str = ""
-    """"lower" or "higher"."""
+    """`lower`, `higher`, or empty for a metric that is not of the space."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """One line of the comparison: what it is, its values as texts, and the primary one as a number for its bar."""
+class ResultsRow:
+    """One row of the table: a method, its values as texts, and the primary value as a number for its bar."""
 
     name: str
     kind: str
@@ -49,38 +47,38 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
-    """Results side by side, by the metrics of the space."""
+class ResultsTable:
+    """Results side by side, one column per metric."""
 
     columns: list[str]
-    rows: list[Row]
+    rows: list[ResultsRow]
     largest: float
     better: str
     sources: list[str]
 
-    def of(self, kind: str) -> list[Row]:
+    def of(self, kind: str) -> list[ResultsRow]:
         """The rows that were `published`, or those of the `run`."""
         return [row for row in self.rows if (row.kind == "published") == (kind == "published")]
 
-    def width(self, row: Row) -> float:
-        """The length of a row's bar in per cent."""
+    def width(self, row: ResultsRow) -> float:
+        """The length of a row's bar, in per cent."""
         return 0.0 if row.value is None else max(1.0, min(100.0, 100 * row.value / self.largest))
 
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """Where predictions go wrong: shares of all examples, and each metric from queries and from true embeddings."""
+    """Where errors come from: shares of all examples, and each metric from queries and from true embeddings."""
 
     right: float
     regression: float
-    """Wrong, but right from the true embedding: lost by the regression."""
+    """Wrong, but right if decoded from the true embedding: lost by the regression."""
     decoding: float
-    """Wrong from the true embedding too: lost by the embedding or by the decoder."""
+    """Wrong even if decoded from the true embedding: lost by the embedding or by the decoder."""
     metrics: list[tuple[str, str, str]]
 
 
 class Headline:
-    """Makes the parts above from what was measured, by the metrics of the space."""
+    """Makes numbers, table and loss from measured predictions and the metrics of the space."""
 
     def __init__(self, measured: Measured, metrics: Mapping[str, Metric[Any]]) -> None:
         self.measured = measured
@@ -89,7 +87,7 @@ class Headline:
         self.shares = SHARES | yes_or_no
 
     def numbers(self) -> list[Number]:
-        """Every metric of the evaluation, those of the space first; how many examples there are is said elsewhere."""
+        """Every metric of the evaluation except `examples`, those of the space first."""
         means = self.measured.outcome.metrics
         return [self._number(name, value) for name, value in means.items() if name != "examples"]
 
@@ -99,14 +97,14 @@ class Headline:
         better = "" if metric is None else BETTER[metric.direction]
         return Number(name, label(name), self.text(name, value), summary, better)
 
-    def table(self, others: Sequence[StoredEvaluation], references: Sequence[Reference]) -> Table:
+    def table(self, others: Sequence[StoredEvaluation], references: Sequence[Reference]) -> ResultsTable:
         """Published results, other evaluations of the run on the same split, and the one that is shown."""
         primary, own = next(iter(self.metrics)), self.measured.outcome
         names = [*self.metrics, *(["exact_unseen"] if "exact_unseen" in own.metrics else [])]
 
-        def row(name: str, kind: str, values: Mapping[str, float], note: str = "") -> Row:
+        def row(name: str, kind: str, values: Mapping[str, float], note: str = "") -> ResultsRow:
             texts = [self.text(metric, values[metric]) if metric in values else "–" for metric in names]
-            return Row(name, kind, texts, values.get(primary), note)
+            return ResultsRow(name, kind, texts, values.get(primary), note)
 
         rows = [row(reference.name, "published", reference.values) for reference in references]
         for outcome in (*others, own):
@@ -116,10 +114,10 @@ class Headline:
         known = [r.value for r in rows if r.value is not None]
         sources = list(dict.fromkeys(reference.source for reference in references))
         columns = [label(name) for name in names]
-        return Table(columns, rows, max([*known, 1e-9]), BETTER[self.metrics[primary].direction], sources)
+        return ResultsTable(columns, rows, max([*known, 1e-9]), BETTER[self.metrics[primary].direction], sources)
 
     def loss(self) -> Loss:
-        """The error, split by decoding from the true embedding."""
+        """Split the errors into those of the regression and those that remain from the true embedding."""
         own, oracle = self.measured.values["exact"], self.measured.oracle_values["exact"]
         count = max(1, len(own))
         right = sum(value > 0 for value in own) / count
@@ -129,12 +127,12 @@ class Headline:
         return Loss(right, regression, max(0.0, 1 - right - regression), compared)
 
     def text(self, name: str, value: float) -> str:
-        """A value for people: shares as percentages, counts whole, others to four digits."""
+        """A value as text: shares as percentages, counts as whole numbers, others with four digits."""
         if name in self.shares:
             return f"{100 * value:.1f} %"
         return f"{value:,.0f}" if name == "examples" else f"{value:.4g}"
 
 
 def label(name: str) -> str:
-    """A metric's name for people."""
+    """A metric's name as the page shows it."""
     return name.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The predictions that a report shows: taken from an earlier evaluation where the same was measured, else measured."""
+"""The predictions that a report shows: from an earlier evaluation with the same settings, or from a new one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from ele_core.data.packing import pack_all
-from ele_core.errors import ModelError
+from ele_core.errors import ModelError, counted
 from ele_core.interfaces import Metric
 from ele_core.model.model import Model
 from ele_core.runs.evaluations import StoredEvaluation
@@ -29,14 +29,14 @@ class Wanted:
 
     split: str = "test"
     limit: int | None = None
-    """Only the first so many pairs of the split."""
+    """Show only this number of pairs of the split; None: all."""
     overrides: tuple[str, ...] = ()
-    """How to decode, where otherwise than configured."""
+    """Overrides of the configuration, to decode in another way."""
     examples: int = 150
     """How many predictions are drawn; the others are shown as text."""
 
     def settings(self, *, oracle: bool) -> dict[str, Any]:
-        """The same, as evaluations know it."""
+        """The settings of the evaluation to show."""
         return {"split": self.split, "limit": self.limit, "oracle": oracle}
 
 
@@ -55,7 +55,7 @@ class Measured:
         return len(self.energies)
 
     def truths(self, model: Model, context: Context) -> Any:
-        """The true structures, packed; read from the table unless they were measured in this process."""
+        """The true structures, packed; parsed from the table unless they were measured in this process."""
         if self.outcome.result is not None:
             return self.outcome.result.truths
         return pack_all(model.space, [model.space.parse(text) for text in self.texts["truth"]], context)
@@ -68,7 +68,7 @@ class Measured:
 
 
 def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
-    """Every prediction of the split, and every metric of the space for it."""
+    """Read the predictions, and their metrics, from existing evaluations."""
     outcome, oracle = (outcome_of(run, model, wanted, oracle=oracle) for oracle in (False, True))
     rows, oracle_rows = outcome.rows, oracle.rows
     names = [name for name in metrics_of(model) if rows and name in rows[0]]
@@ -82,29 +82,29 @@ def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
             {name: [float(row[name]) for row in oracle_rows] for name in names},
         )
     except (KeyError, ValueError, TypeError):
-        fix = "Remove it, and give the command again."
+        fix = "Remove it and run the command again."
         raise ModelError("not a table of predictions.", where=str(outcome.file), fix=fix) from None
 
 
 def evaluate_missing(run: Run, model: Model, wanted: Wanted, monitor: Monitor, processes: Processes) -> None:
-    """Decode from the queries and from the true embedding, unless that was done before.
+    """Decode from the queries and from the true embedding, unless these evaluations exist already.
 
-    Several processes share the work: all of them call this, and the main one looks what is missing.
+    Several processes share the work: all of them call this, and the main one decides what is missing.
     """
     for oracle in (False, True):
         settings = wanted.settings(oracle=oracle)
         if processes.largest(int(processes.main and run.evaluation(model, settings) is None)):
             inputs = min(len(run.provenance[wanted.split]), wanted.limit or sys.maxsize)
-            way = " from the true embedding, to tell errors of regression and decoding apart" if oracle else ""
-            monitor.message(f"decoding {inputs:,} {wanted.split} inputs for the report{way}")
+            way = " from the true embedding, to separate errors of regression and decoding" if oracle else ""
+            monitor.message(f"decoding {counted(inputs, f'{wanted.split} input')} for the report{way}")
             run.evaluate(**settings, overrides=wanted.overrides, monitor=monitor)
 
 
 def outcome_of(run: Run, model: Model, wanted: Wanted, *, oracle: bool) -> StoredEvaluation:
-    """What was evaluated before."""
+    """The existing evaluation; raise if there is none."""
     outcome = run.evaluation(model, wanted.settings(oracle=oracle))
     if outcome is None:
-        raise ModelError("the evaluation was not kept.", where=str(run.folder), fix="Give the command again.")
+        raise ModelError("an evaluation is missing.", where=str(run.folder), fix="Run the command again.")
     return outcome
 
 
@@ -116,7 +116,7 @@ def metrics_of(model: Model) -> Mapping[str, Metric[Any]]:
 
 
 def worst_first(measured: Measured, metrics: Mapping[str, Metric[Any]]) -> list[int]:
-    """Rows by the first metric, the worst first; those that are equal by the next one, and at last by their energy."""
+    """Rows from worst to best by the first metric; ties by the next metrics, then by energy."""
     signs = {name: -1 if metric.direction == "min" else 1 for name, metric in metrics.items()}
 
     def order(row: int) -> tuple[float, ...]:

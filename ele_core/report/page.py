@@ -1,4 +1,4 @@
-"""One HTML file from a template: everything inside it, everything escaped, and nothing it may load or run besides."""
+"""Render one HTML file from a template: self-contained, everything escaped, and not allowed to load anything."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 STYLES = ("style.css",)
 FIRST = "theme.js"
-"""What runs before anything is shown."""
+"""The script that runs before anything is shown."""
 SCRIPTS = {
     "report.html": ("page.js", "charts.js", "curves.js", "gallery.js", "embedding.js", "trajectory.js"),
     "compare.html": ("page.js", "charts.js", "compare.js"),
 }
-"""What each page runs, in this order."""
+"""The scripts of each page, in the order in which they run."""
 
 
 def render(template: str, shown: dict[str, Any], data: dict[str, Any]) -> str:
-    """The page: `shown` is what the template writes, `data` what the script draws."""
+    """Render a page: `shown` are the variables of the template, `data` is what the script draws."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -44,24 +44,24 @@ def render(template: str, shown: dict[str, Any], data: dict[str, Any]) -> str:
 
 
 def as_json(data: Any) -> str:
-    """JSON that stays data inside a page: no character of it can end the element that holds it, or begin another."""
-    text = json.dumps(without_gaps(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """JSON that is safe inside a page: no character can end the element that holds it, or begin another."""
+    text = json.dumps(finite_only(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def without_gaps(value: Any) -> Any:
-    """The same with null for what is no finite number: JSON has no word for it."""
+def finite_only(value: Any) -> Any:
+    """Replace numbers that are not finite by None: JSON cannot hold them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: without_gaps(inner) for key, inner in value.items()}
-    return [without_gaps(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {key: finite_only(inner) for key, inner in value.items()}
+    return [finite_only(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def digest(text: str) -> str:
-    """How a content security policy names a text that may be used."""
+    """The hash by which a content security policy allows a script or a style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""The embedding in two dimensions: principal components, and t-SNE where it is quick."""
+"""The embedding in two dimensions: principal components, and t-SNE if it is quick."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 MOST = 2000
-"""Points at most: more cannot be told apart in a picture."""
+"""The most points in a map: more cannot be told apart."""
 FEWEST = 30
-"""Points below which neighbourhoods say nothing."""
+"""The fewest points for t-SNE."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Map:
-    """Points in the plane: one for each structure, and where its query lies, if that can be said."""
+    """Points in the plane: one per structure, and one per query if queries can be shown in the same map."""
 
     name: str
     note: str
@@ -27,7 +27,7 @@ class Map:
 
 
 def maps(embeddings: Tensor, queries: Tensor | None, seed: int) -> list[Map]:
-    """Every map of embeddings (N, d), and of queries (N, d) where these live in the same space."""
+    """Every map of embeddings (N, d), with queries if they too are (N, d)."""
     if len(embeddings) < 3:
         return []
     found = [principal(embeddings, queries)]
@@ -44,7 +44,7 @@ def principal(embeddings: Tensor, queries: Tensor | None) -> Map:
     axes = directions[:2]
     axes = (
         axes * axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
-    )  # a sign is otherwise a matter of chance
+    )  # the sign of an axis is arbitrary: fix it
     share = sizes.square() / sizes.square().sum().clamp(min=1e-12)
     note = f"The two axes show {share[:1].sum():.0%} and {share[1:2].sum():.0%} of the variance."
     x, y = coordinates((embeddings - centre).double() @ axes.T)
@@ -54,19 +54,19 @@ def principal(embeddings: Tensor, queries: Tensor | None) -> Map:
 
 
 def neighbourhoods(embeddings: Tensor, seed: int) -> Map:
-    """t-SNE: what is near stays near; distances between groups mean nothing."""
+    """t-SNE: neighbours stay near; distances between groups mean nothing."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(embeddings) - 1) / 3)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of versions, and of structures that coincide
+        warnings.simplefilter("ignore")  # about versions, and about structures with equal embeddings
         found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(embeddings.float().numpy())
     x, y = coordinates(torch.from_numpy(found))
     return Map("t-SNE", "Neighbours are near; distances between groups mean nothing.", x, y)
 
 
 def coordinates(points: Tensor) -> tuple[list[float], list[float]]:
-    """(N, 1 or 2) → N numbers for each axis, short enough to be stored."""
+    """(N, 1 or 2) → N numbers for each of two axes, rounded to four digits."""
     columns = torch.nn.functional.pad(points, (0, 2 - points.shape[1]))
     x, y = ([float(f"{value:.4g}") for value in column] for column in columns.T.tolist())
     return x, y

@@ -1,4 +1,4 @@
-"""Where a run comes from: data, seed, versions, plugins, machine and time, and its whole configuration."""
+"""The origin of a run: data, seed, versions, plugins, machine and time, and its whole configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ele_core.runs.run import Run
 
 @dataclasses.dataclass(frozen=True)
 class Plugin:
-    """A component of the run and who brings it."""
+    """A component of the run, and the distribution that brings it."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Provenance:
 
 
 def provenance(run: Run, measured: Measured) -> Provenance:
-    """All that says what this page is about."""
+    """The title, the facts, the plugins and the configuration of a run."""
     task = run.config.task
     title = task.name if task else run.config.output.name
     own = plugins(run, str(measured.outcome.decoder["name"]))
@@ -49,7 +49,7 @@ def provenance(run: Run, measured: Measured) -> Provenance:
 
 
 def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
-    """What the run was trained on, with what, for how long; and what was decoded with."""
+    """Facts on data, training and decoding, as pairs of a name and a text."""
     data = run.provenance
     identity = identity_of(run)
     sizes = ", ".join(f"{len(data[name]):,} {name}" for name in ("train", "validation", "test"))
@@ -66,25 +66,25 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
         ("Rows left out", f"{len(data['rejected']):,}"),
         ("Seed", str(run.config.seed)),
         ("Training time", duration(training_seconds(run.folder))),
-        *([("Loss taken over from", str(data["surrogate_from"]))] if "surrogate_from" in data else []),
+        *([("Learned loss reused from", str(data["surrogate_from"]))] if "surrogate_from" in data else []),
         ("Trained with", versions),
         ("Trained on", f"{identity.get('device', 'unknown')}, {processes(identity)}"),
         ("Shown", f"{settings['split']} split{limit}"),
         ("Decoder", decoder),
         ("Share of the candidates", f"{100 * float(measured.outcome.candidates.get('share', 1)):g} %"),
         ("Evaluated", measured.outcome.date),
-        ("Page made", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, ELE {__version__}, {platform.machine()}"),
+        ("Page written", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, ELE {__version__}, {platform.machine()}"),
     ]
 
 
 def processes(identity: Mapping[str, Any]) -> str:
-    """How many processes and threads."""
+    """The number of processes and of threads in each."""
     count, threads = identity.get("processes", 1), identity.get("threads", 1)
     return f"{count} process{'es' if count != 1 else ''} of {threads} thread{'s' if threads != 1 else ''}"
 
 
 def identity_of(run: Run) -> dict[str, Any]:
-    """What the run was trained with, as it wrote it down."""
+    """Read versions, device and processes of the training, which the run recorded."""
     identity = read_json(run.folder / IDENTITY)
     if not isinstance(identity, dict) or not isinstance(identity.get("versions"), dict):
         raise ModelError("damaged: not the identity of a run.", where=str(run.folder / IDENTITY))
@@ -92,10 +92,12 @@ def identity_of(run: Run) -> dict[str, Any]:
 
 
 def plugins(run: Run, decoder: str) -> list[Plugin]:
-    """Each component with the distribution and version of the plugin that brought it; the decoder of this page."""
+    """Each component with the distribution and version of its plugin; the decoder is that of this page."""
     components = read_json(run.folder / "model" / "config.json", LARGEST_CONFIG).get("components")
     if not isinstance(components, dict) or not all(isinstance(provider, dict) for provider in components.values()):
-        raise ModelError("damaged: it does not say who brings its parts.", where=str(run.folder / "model/config.json"))
+        raise ModelError(
+            "damaged: it does not say which plugins bring its components.", where=str(run.folder / "model/config.json")
+        )
     found = []
     for component, provider in components.items():
         kind, _, name = component.partition(":")
@@ -107,7 +109,7 @@ def plugins(run: Run, decoder: str) -> list[Plugin]:
 
 
 def sections(config: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
-    """Every option with its value, by section; what stands alone is in `run`."""
+    """Every option with its value, by section; options outside a section are in `run`."""
     found: dict[str, list[tuple[str, str]]] = {"run": []}
     for name, value in config.items():
         if isinstance(value, Mapping):
@@ -118,5 +120,5 @@ def sections(config: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
 
 
 def text(value: Any) -> str:
-    """An option's value."""
+    """An option's value as text."""
     return "none" if value is None else str(value)

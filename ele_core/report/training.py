@@ -1,4 +1,4 @@
-"""What a run wrote down while it was trained: learning curves with the weights that were kept, and the time it took."""
+"""What a run recorded during training: learning curves, the steps whose weights were kept, and times."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ele_core.files.archive import brief, read_text
 from ele_core.interfaces import Kind, Learner
 
 OURS = ("stage", "step", "best")
-"""What is no metric on a line of metrics.jsonl."""
+"""Keys of a line of metrics.jsonl that are not metrics."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """One stage: the steps at which it was looked at, a value of each series there, and the step that was kept."""
+    """One stage: the steps of its evaluations, the values of each series, and the step whose weights were kept."""
 
     stage: str
     steps: list[int]
     series: dict[str, list[float | None]]
     decides: str | None
-    """The series by which weights were kept; None: not declared, or not written down."""
+    """The series that selected the weights; None: not declared, or not recorded."""
     kept: int | None
     seconds: float | None
     """From the first evaluation of the run to the last of this stage."""
 
 
 def curves(run: Path, decides: Mapping[str, str]) -> list[Curve]:
-    """The learning curve of each stage, in their order; `decides` is the deciding metric of each stage that has one."""
+    """The learning curve of each stage, in order; `decides` maps stages to their deciding metrics."""
     lines = read_lines(run / "metrics.jsonl")
     times = read_lines(run / "times.jsonl")
     stages = dict.fromkeys(line["stage"] for line in lines)
@@ -42,7 +42,7 @@ def curves(run: Path, decides: Mapping[str, str]) -> list[Curve]:
 
 
 def deciding(config: RunConfig) -> dict[str, str]:
-    """Stage → the metric that decides, as the learners of a run declare it; one that is not installed declares none."""
+    """Stage → the deciding metric, as the learners of a run declare it; without learners that are not installed."""
     found: dict[str, str] = {}
     chosen: list[tuple[Kind, str]] = [("surrogate", config.surrogate.name), ("regressor", config.regressor.name)]
     for kind, name in chosen:
@@ -69,25 +69,25 @@ def stage_curve(stage: str, decides: str | None, lines: list[dict[str, Any]], ti
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The records of a JSONL file of evaluations; none where there is no file."""
+    """Read the records of a JSONL file of evaluations; an empty list if there is no file."""
     if not file.exists():
         return []
     try:
         records = [json.loads(line) for line in read_text(file).splitlines() if line.strip()]
         if not all(isinstance(r, dict) and isinstance(r["stage"], str) and isinstance(r["step"], int) for r in records):
-            raise ValueError("a line is no evaluation")
+            raise ValueError("a line is not an evaluation")
     except (ValueError, KeyError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(file)) from None
     return records
 
 
 def finite(value: Any) -> float | None:
-    """A number that a chart can show."""
+    """A value as a number that a chart can show; None if it is not a finite number."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def duration(seconds: float | None) -> str:
-    """A time for people: 75 → "1 min 15 s"."""
+    """A time as text: 75 → "1 min 15 s"."""
     if seconds is None:
         return "not recorded"
     whole = round(seconds)

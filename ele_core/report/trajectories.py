@@ -17,12 +17,12 @@ from ele_core.report.measured import Measured
 from ele_core.runtime.context import Context
 
 TRIED, SHOWN = 8, 3
-"""Inputs of each group that are decoded, and those of them that are shown: the ones with the longest ways."""
+"""How many inputs per group are decoded, and how many of them are shown: those with the most structures."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Trajectory:
-    """The way of one decoder from its start to its end for one input."""
+    """The steps of one decoder for one input, from start to end."""
 
     decoder: str
     group: str
@@ -44,7 +44,7 @@ def trajectories(
     drawings: Drawings,
     context: Context,
 ) -> list[Trajectory]:
-    """The ways of every decoder that can record one, for some rows of each group; `queries` are those of all rows."""
+    """Trajectories of every decoder that records a trace, for some rows of each group; `queries` are of all rows."""
     rows = [row for group in groups.values() for row in group[:TRIED]]
     if not rows:
         return []
@@ -73,14 +73,14 @@ class Way:
     truth: str
 
     def drawn(self, decoder: str, group: str, row: int, drawings: Drawings) -> Trajectory:
-        """With every structure drawn against the truth."""
+        """The trajectory, with every structure drawn against the truth."""
         numbers = [drawings.number(text, self.truth) for text in self.texts]
         truth = drawings.number(self.truth)
         return Trajectory(decoder, group, row, truth, self.steps, self.energies, self.scores, numbers)
 
 
 def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth: str) -> Way:
-    """The way of the input at `place`, cut where nothing changes any more."""
+    """The way of the input at index `place`, without the last steps if they change nothing."""
     structures = model.space.Batch.cat([batch[place : place + 1] for batch in trace.structures])
     true = model.space.pack([model.space.parse(truth)])
     scores = metric.function(structures, true[torch.zeros(len(structures), dtype=torch.long)]).tolist()
@@ -93,7 +93,7 @@ def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth:
 
 
 def traceable(model: Model) -> list[Choice]:
-    """The configured decoder and every other installed one, as far as they record and this surrogate allows."""
+    """The configured decoder and all other installed ones that record a trace and accept this surrogate."""
     configured = model.config.decoder
     others = [Choice(name=name) for name in model.config.registry.names("decoder") if name != configured.name]
     return [choice for choice in (configured, *others) if records(model, choice)]

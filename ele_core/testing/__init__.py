@@ -1,4 +1,4 @@
-"""The conformance kit: the laws of every kind of component as functions, as one call a kind, and as pytest classes."""
+"""The conformance kit: the laws of components as functions, with one call and one pytest class per kind."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The contracts are imported when they are used: they need pytest, which the checks do without."""
+    """Import the contracts only when they are used: they need pytest, which the checks do not need."""
     if name in __all__:
         from ele_core.testing import contracts
 

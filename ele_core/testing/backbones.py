@@ -1,4 +1,4 @@
-"""`check_backbone`: every law of a backbone, on an input space that it accepts."""
+"""`check_backbone`: every law of a backbone, with an input space that it accepts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def check_backbone_gives_embeddings(backbone: Backbone, inputs: Inputs) -> None:
 
 @after(check_backbone_gives_embeddings)
 def check_backbone_leaves_its_batch_alone(backbone: Backbone, inputs: Inputs) -> None:
-    """The backbone does not write into the batch that it is given."""
+    """The backbone does not change the batch that it is given."""
     batch = packed(inputs)
     before = batch.map(torch.clone)
     networks.applied(backbone, batch)
-    require(same_tensors(before, batch), "the backbone changed its batch in place")
+    require(same_tensors(before, batch), "the backbone changed its batch in place: clone it first")
 
 
 @after(check_backbone_leaves_its_batch_alone)
@@ -45,7 +45,7 @@ def check_backbone_rows_are_independent(backbone: Backbone, inputs: Inputs) -> N
 
 @after(check_backbone_gives_embeddings)
 def check_backbone_takes_small_batches(backbone: Backbone, inputs: Inputs) -> None:
-    """Batches of one and of none work, in training and in evaluation mode."""
+    """Batches of one input and of no inputs work, in training and in evaluation mode."""
     networks.require_small_batches(backbone, packed(inputs), backbone.dim)
 
 
@@ -67,7 +67,10 @@ def check_backbone_is_trainable(backbone: Backbone, inputs: Inputs) -> None:
 def check_backbone_tells_inputs_apart(backbone: Backbone, inputs: Inputs) -> None:
     """Different inputs have different outputs."""
     found = networks.applied(backbone, packed(inputs))
-    require(len(torch.unique(found, dim=0)) == len(found), "two different inputs have the same output")
+    require(
+        len(torch.unique(found, dim=0)) == len(found),
+        "two different inputs have the same output: the backbone ignores a part of its batch",
+    )
 
 
 BACKBONE_CHECKS = (
@@ -87,7 +90,7 @@ BACKBONE_CHECKS = (
 def check_backbone(
     backbone: Backbone, inputs: Inputs, expected_failures: Mapping[str, str] | None = None
 ) -> list[CheckResult]:
-    """Every law of a backbone that was built for `inputs`, fitted. `expected_failures`: name of a check → reason."""
+    """Run every check of a backbone that was built for the fitted `inputs`. `expected_failures`: check → reason."""
     return run_checks(BACKBONE_CHECKS, (backbone, inputs), expected_failures)
 
 

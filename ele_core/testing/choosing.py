@@ -1,4 +1,4 @@
-"""A component by its name, built with what it is checked on: what is installed and fits, the smallest first."""
+"""Build a component by name for its checks, with the smallest installed components that it accepts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SUITES: Mapping[Kind, Sequence[Check]] = {
     "decoder": DECODER_CHECKS,
     "task": TASK_CHECKS,
 }
-"""The laws of each kind."""
+"""The checks of each kind."""
 
 Partner = TypeVar("Partner")
 Built = TypeVar("Built")
@@ -45,19 +45,19 @@ Built = TypeVar("Built")
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A component, the checks of its kind, and what they are called with."""
+    """A component, the checks of its kind, and their arguments."""
 
     kind: Kind
     name: str
     checks: Sequence[Check]
     arguments: tuple[Any, ...]
     partner: str = ""
-    """What it is checked on, such as `output space sequence`."""
+    """What it is checked with, such as `output space sequence`; empty if it needs no other component."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Choosing:
-    """Builds the component called `name`; `space`, `inputs` and `surrogate` name what would else be chosen."""
+    """Builds the component `name`; `space`, `inputs` and `surrogate` name its partners, None: chosen automatically."""
 
     kind: Kind
     name: str
@@ -120,18 +120,18 @@ class Choosing:
         return iter([build_space(self.registry, named["name"], named)])
 
     def _inputs(self) -> Iterator[InputSpace[Any]]:
-        """The one that is named; otherwise what is installed and has examples to check on, fitted."""
+        """The input space that is named, or every installed one that has examples; fitted."""
         names = [self.inputs] if self.inputs else by_provider(self.registry, "input", self._provider)
         for name in names:
             inputs: InputSpace[Any] = self.registry.create("input", name, path="input")
             if inputs.examples():
                 yield fitted(inputs)
             elif self.inputs:
-                what = f"the input space '{name}' has no examples to check on."
+                what = f"the input space '{name}' has no examples to check with."
                 raise ConfigError(what, fix="Write its method `examples`, which returns a few inputs.")
 
     def _surrogates(self) -> Iterator[Surrogate]:
-        """One that needs no training; then, for those that it does not suit, what is installed, fitted."""
+        """The surrogate that is named; or a linear one without training, then every installed one, fitted."""
         names = [self.surrogate] if self.surrogate else by_provider(self.registry, "surrogate", self._provider)
         if self.surrogate is None:
             yield LinearSurrogate(LinearSurrogate.Config(dim=DIM), next(self._spaces()))
@@ -145,15 +145,15 @@ class Choosing:
         return self.registry.provider(self.kind, self.name).name
 
     def _fitting(self, partners: Iterator[Partner], build: Callable[[Partner], Built]) -> tuple[Built, Partner]:
-        """The first of `partners` that the component can be built for, and the component."""
+        """The component, built for the first of `partners` that it accepts, and that partner."""
         refusals = []
         for partner in partners:
             try:
                 return build(partner), partner
             except ConfigError as refusal:
                 refusals.append(str(refusal))
-        what = f"nothing installed fits the {HOOKS[self.kind].singular} '{self.name}': {' '.join(refusals)}"
-        raise ConfigError(what, fix="Check it from Python, on a component of your own.")
+        what = f"the {HOOKS[self.kind].singular} '{self.name}' accepts nothing to check it with: {' '.join(refusals)}"
+        raise ConfigError(what, fix=f"Call ele_core.testing.check_{self.kind} in Python, with one that it accepts.")
 
     def _subject(self, arguments: tuple[Any, ...], partner: Any = None) -> Subject:
         on = "" if partner is None else called(self.registry, partner)
@@ -161,7 +161,7 @@ class Choosing:
 
 
 def spaces(registry: Registry, provider: str | None = None) -> Iterator[Space]:
-    """Every installed output space that can be built: those of a plugin first, then the smallest first."""
+    """Every installed output space that can be built: those of the plugin `provider` first, then by size."""
     found = []
     for name in registry.names("output"):
         try:
@@ -172,14 +172,14 @@ def spaces(registry: Registry, provider: str | None = None) -> Iterator[Space]:
 
 
 def build_space(registry: Registry, name: str, options: Mapping[str, Any] | None = None) -> Space:
-    """An output space; options that it cannot do without come from the first task that uses it."""
+    """Build an output space; required options that are not given come from the first task that uses it."""
     given = {"name": name, **(options or {})}
     try:
         return registry.create("output", given, path=name)  # type: ignore[no-any-return]
     except ConfigError as error:
         known = next((table for table in task_outputs(registry) if table["name"] == name), None)
         if known is None:
-            fix = f"Give what is required: --set OPTION=VALUE, or --space '{{name=\"{name}\", OPTION=VALUE}}'."
+            fix = f"Give the required options: --set OPTION=VALUE, or --space '{{name=\"{name}\", OPTION=VALUE}}'."
             raise ConfigError(error.what, where=error.where, fix=fix) from None
         return registry.create("output", {**known, **given}, path=name)  # type: ignore[no-any-return]
 
@@ -194,17 +194,17 @@ def task_outputs(registry: Registry) -> Iterator[dict[str, Any]]:
 
 
 def by_provider(registry: Registry, kind: Kind, provider: str) -> list[str]:
-    """The names of a kind, those of a plugin first."""
+    """The names of a kind, those of the plugin `provider` first."""
     return sorted(registry.names(kind), key=lambda name: registry.provider(kind, name).name != provider)
 
 
 def size(space: Space) -> int:
-    """How many numbers a relaxed structure has."""
+    """The number of coordinates of a relaxed structure."""
     return sum(math.prod(convex.point_shape) for convex in space.geometry.values())
 
 
 def called(registry: Registry, partner: OutputSpace[Any, Any] | InputSpace[Any]) -> str:
-    """What a component is checked on, in words."""
+    """The kind and the name of a partner, such as `output space sequence`."""
     kind: Kind = "output" if isinstance(partner, OutputSpace) else "input"
     names = [name for name in registry.names(kind) if _is(registry.record(kind, name), type(partner))]
     return f"{HOOKS[kind].singular} {names[0] if names else type(partner).__name__}"

@@ -15,43 +15,44 @@ from ele_core.plugins import HOOKS, PluginInfo, Record, Registry, registry_of
 from ele_core.testing.results import Broken, NotApplicable, require
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn")
-"""What listing plugins may not wait for."""
+"""Packages that must not be imported to list plugins."""
 NO_OPTION = "no_option_has_this_name"
 
 
 def check_options_are_documented(component: Component, *_others: Any) -> None:
     """Every option of the `Config` has a description: a string below the field."""
     bare = [option.path for option in describe_options(type(component)) if not option.description.strip()]
-    require(not bare, f"no description of {', '.join(bare)}")
+    require(not bare, f"options without a description: {', '.join(bare)}. Write a string below each field")
 
 
 def check_unknown_options_are_refused(component: Component, *_others: Any) -> None:
-    """The `Config` refuses a key that it does not know, so that a typing error is no silent default."""
+    """The `Config` refuses an unknown key, so that a misspelt option is not ignored."""
     try:
         type(component).Config(**{**dict(component.config), NO_OPTION: 1})
     except ValidationError as error:
         extra = [each for each in error.errors() if each["type"] == "extra_forbidden"]
         require(extra, f"an unknown option is refused, but for another reason: {error}")
     else:
-        raise Broken(f"the option {NO_OPTION}=1 is accepted")
+        raise Broken(f"the unknown option {NO_OPTION}=1 is accepted: keep extra='forbid' of ComponentConfig")
 
 
 def check_plugin_module_is_light(component: Component, *_others: Any) -> None:
-    """Importing the module with the hooks imports nothing heavy: every `ele` command waits for it."""
+    """Importing the module with the hooks imports no heavy package, such as torch: every `ele` command imports it."""
     plugin, _ = provider_of(component)
     module = module_of(plugin)
     if module == type(component).__module__:
-        raise NotApplicable(f"the hooks stand beside the component, in {module}: fine for a plugin of one file")
+        raise NotApplicable(f"hooks and component are in the same module, {module}: fine for a plugin of one file")
     program = f"import sys, {module}; print(*sorted(set({HEAVY}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     require(done.returncode == 0, f"importing {module} fails: {done.stderr.strip().splitlines()[-1:]}")
-    require(not done.stdout.strip(), f"importing {module} imports {done.stdout.strip().replace(' ', ', ')}")
+    heavy = done.stdout.strip().replace(" ", ", ")
+    require(not heavy, f"importing {module} imports {heavy}: keep the hooks in a module without these imports")
 
 
 def check_record_leads_to_the_component(component: Component, *_others: Any) -> None:
-    """The plugin's record has a summary of one line, and its target is an import string of this very class."""
+    """The plugin's record has a summary of one line, and its target is an import string of this class."""
     _, record = provider_of(component)
-    require(record.summary.strip(), f"the record '{record.name}' has no summary")
+    require(record.summary.strip(), f"the record '{record.name}' has no summary: write one line")
     require(isinstance(record.target, str), f"the target of '{record.name}' is a class: write it as an import string")
 
 
@@ -61,7 +62,7 @@ def kind_of(component: Component) -> Kind:
 
 
 def provider_of(component: Component) -> tuple[PluginInfo, Record]:
-    """The installed plugin and the record that bring a component's class; without one, no law of plugins applies."""
+    """The installed plugin and the record that bring a component's class; raise `NotApplicable` if there is none."""
     kind, cls = kind_of(component), type(component)
     known = registry_of(component)
     for plugin in known.plugins():
@@ -82,7 +83,7 @@ def module_of(plugin: PluginInfo) -> str:
 
 
 def _leads_to(registry: Registry, record: Record, cls: type, kind: Kind) -> bool:
-    """Whether a record's target is `cls`; imported only where it might be, from the same package."""
+    """Whether a record's target is `cls`; the target is imported only if it is in the same package."""
     if record.location == f"{cls.__module__}:{cls.__qualname__}":
         return True
     same_package = record.location.partition(":")[0].partition(".")[0] == cls.__module__.partition(".")[0]

@@ -1,4 +1,4 @@
-"""The same checks under pytest: one class a kind to subclass, one test a check."""
+"""The checks under pytest: one class per kind to subclass, one test per check."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from ele_core.testing.tasks import TASK_CHECKS
 
 
 class Contract:
-    """What the contracts share. A subclass whose name starts with `Test` is collected by pytest."""
+    """Base of the contracts. pytest collects a subclass if its name starts with `Test`."""
 
     checks: ClassVar[Sequence[Check]] = ()
-    """The laws of this kind."""
+    """The checks of this kind."""
     expected_failures: ClassVar[Mapping[str, str]] = {}
-    """The name of a check → why it is known to fail; one that passes all the same is a failure."""
+    """The name of a check → why it is known to fail; if it passes, its test fails."""
 
     _subject: ClassVar[Sequence[Any] | None]
     _outcomes: ClassVar[dict[Check, CheckResult]]
 
     def __init_subclass__(cls) -> None:
-        """Each class builds its subject once and runs each check once, also those that others build on."""
+        """Give each class its own cache: it builds its subject once and runs each check once."""
         cls._subject, cls._outcomes = None, {}
 
     def subject(self) -> Sequence[Any]:
-        """What the checks are called with."""
+        """The arguments of the checks."""
         raise NotImplementedError
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test a check, named after it."""
+        """Make one test per check, named after it."""
         if "check" in metafunc.fixturenames:
             metafunc.parametrize("check", self.checks, ids=[check.__name__ for check in self.checks])
 
     def test_law(self, check: Check) -> None:
-        """One law: fails with what its check raised, is skipped with its reason, or fails as expected."""
+        """Run one check: pass, fail with its error, skip with its reason, or fail as expected."""
         refuse_unknown(self.checks, self.expected_failures)
         cls = type(self)
         if cls._subject is None:
@@ -72,7 +72,7 @@ class Contract:
 
 
 class OutputSpaceContract(Contract):
-    """Every law of an output space; write `space`."""
+    """Tests of every law of an output space; write `space`."""
 
     checks = OUTPUT_CHECKS
 
@@ -85,7 +85,7 @@ class OutputSpaceContract(Contract):
 
 
 class EncoderContract(Contract):
-    """Every law of an encoder; write `space` and `encoder`."""
+    """Tests of every law of an encoder; write `space` and `encoder`."""
 
     checks = ENCODER_CHECKS
 
@@ -103,7 +103,7 @@ class EncoderContract(Contract):
 
 
 class InputSpaceContract(Contract):
-    """Every law of an input space; write `inputs`."""
+    """Tests of every law of an input space; write `inputs`."""
 
     checks = INPUT_CHECKS
 
@@ -116,7 +116,7 @@ class InputSpaceContract(Contract):
 
 
 class BackboneContract(Contract):
-    """Every law of a backbone; write `inputs` and `backbone`."""
+    """Tests of every law of a backbone; write `inputs` and `backbone`."""
 
     checks = BACKBONE_CHECKS
 
@@ -134,7 +134,7 @@ class BackboneContract(Contract):
 
 
 class SurrogateContract(Contract):
-    """Every law of a surrogate; write `space` and `surrogate`. A copy is fitted on a few structures."""
+    """Tests of every law of a surrogate; write `space` and `surrogate`. A copy is fitted on a few structures."""
 
     checks = SURROGATE_CHECKS
 
@@ -151,7 +151,7 @@ class SurrogateContract(Contract):
 
 
 class RegressorContract(Contract):
-    """Every law of a regressor; write `inputs`, `space` and `regressor`. A copy is fitted on a few pairs."""
+    """Tests of every law of a regressor; write `inputs`, `space` and `regressor`. A copy is fitted on a few pairs."""
 
     checks = REGRESSOR_CHECKS
 
@@ -176,7 +176,7 @@ class RegressorContract(Contract):
 
 
 class DecoderContract(Contract):
-    """Every law of a decoder; write `space` and `decoder`."""
+    """Tests of every law of a decoder; write `space` and `decoder`."""
 
     checks = DECODER_CHECKS
 
@@ -197,7 +197,7 @@ class DecoderContract(Contract):
 
 
 class TaskContract(Contract):
-    """Every law of a task; write `task`."""
+    """Tests of every law of a task; write `task`."""
 
     checks = TASK_CHECKS
 

@@ -1,4 +1,4 @@
-"""`check_decoder`: every law of a decoder, on a small problem."""
+"""`check_decoder`: every law of a decoder, with a small problem."""
 
 from __future__ import annotations
 
@@ -22,50 +22,58 @@ TOP = 3
 
 
 def check_decoding_is_made_of_structures(decoder: Decoder, problem: Problem) -> None:
-    """`decode` gives `top_k` valid structures a query, on the CPU, and as many energies."""
+    """`decode` gives `top_k` valid structures per query, on the CPU, and as many energies."""
     for top_k in (1, TOP):
         found = decoded(decoder, problem, top_k)
         count = len(sample_queries(problem))
-        require(found.energies.shape == (count, top_k), f"energies have shape {tuple(found.energies.shape)}")
+        shape = tuple(found.energies.shape)
+        require(shape == (count, top_k), f"energies have shape {shape}, not {(count, top_k)}")
         rows = len(found.structures)
-        require(rows == count * top_k, f"{count} queries and top_k = {top_k} give {rows} structures")
-        require_inside(problem.space, found.structures, "an answer")
+        require(
+            rows == count * top_k, f"{count} queries with top_k={top_k} give {rows} structures, not {count * top_k}"
+        )
+        require_inside(problem.space, found.structures, "a decoded structure")
 
 
 @after(check_decoding_is_made_of_structures)
 def check_decoding_is_sorted(decoder: Decoder, problem: Problem) -> None:
     """The energies of a query ascend: the best structure comes first."""
     energies = decoded(decoder, problem, TOP).energies
-    require(bool((energies[:, 1:] >= energies[:, :-1]).all()), "the answers of a query do not come best first")
+    require(
+        bool((energies[:, 1:] >= energies[:, :-1]).all()),
+        "the energies of a query do not ascend: return its best structure first",
+    )
 
 
 @after(check_decoding_is_made_of_structures)
 def check_decoding_is_distinct(decoder: Decoder, problem: Problem) -> None:
-    """The answers of a query are different structures; what is missing has an infinite energy."""
+    """The structures of a query are all different; if there are fewer than `top_k`, the rest has infinite energy."""
     found = decoded(decoder, problem, TOP)
     keys = problem.space.keys(found.structures).view(len(found.energies), TOP, 2)
     for row, (own, energies) in enumerate(zip(keys, found.energies, strict=True)):
         there = own[energies.isfinite()]
-        require(len(torch.unique(there, dim=0)) == len(there), f"query {row} has the same answer twice")
+        require(
+            len(torch.unique(there, dim=0)) == len(there),
+            f"query {row} has the same structure twice: compare structures by `space.keys`",
+        )
 
 
 @after(check_decoding_is_made_of_structures)
 def check_decoding_energies_are_true(decoder: Decoder, problem: Problem) -> None:
-    """The energy that is given is what the surrogate says of the structure that is given."""
+    """The returned energies are the surrogate's energies of the returned structures."""
     queries = sample_queries(problem)
     require_true_energies(queries, decoded(decoder, problem, TOP), problem)
 
 
 @after(check_decoding_energies_are_true)
 def check_decoder_is_no_worse_than_candidates(decoder: Decoder, problem: Problem) -> None:
-    """The answer is at least as good as the best candidate; a decoder that starts elsewhere does not promise it."""
+    """The result is no worse than the best candidate. Expect a failure if decoding does not start from candidates."""
     queries = sample_queries(problem)
     best = problem.surrogate.energies(queries, problem.candidates.embeddings).amin(dim=1).cpu()
     found = decoded(decoder, problem, 1).energies[:, 0]
     worse = found > best + rounding(best)
-    require(
-        not worse.any(), f"the best candidate is better than the answer to {int(worse.sum())} of {len(best)} queries"
-    )
+    count = int(worse.sum())
+    require(not count, f"for {count} of {len(best)} queries, the best candidate has less energy than the result")
 
 
 @after(check_decoding_is_made_of_structures)
@@ -92,14 +100,14 @@ def check_decoder_is_seeded(decoder: Decoder, problem: Problem) -> None:
 
 @after(check_decoder_is_seeded)
 def check_decoder_rows_are_independent(decoder: Decoder, problem: Problem) -> None:
-    """The answer to a query does not depend on the other queries, nor on its place among them."""
+    """The result for a query does not depend on the other queries, nor on its position among them."""
     queries = sample_queries(problem)
     together = decoded(decoder, problem, 1)
     for row in range(len(queries)):
         alone = decoder.decode(queries[row : row + 1], problem, top_k=1, context=Context(SEED))
         off = (alone.energies[0] - together.energies[row]).abs()
         require(
-            bool((off <= rounding(together.energies[row])).all()), f"the answer to query {row} depends on the others"
+            bool((off <= rounding(together.energies[row])).all()), f"the result for query {row} depends on the others"
         )
 
 
@@ -107,35 +115,38 @@ def check_decoder_rows_are_independent(decoder: Decoder, problem: Problem) -> No
 def check_decoder_takes_no_queries(decoder: Decoder, problem: Problem) -> None:
     """No queries give an empty decoding with `top_k` columns."""
     found = decoder.decode(sample_queries(problem)[:0], problem, top_k=TOP, context=Context(SEED))
-    require(found.energies.shape == (0, TOP), f"energies of no queries have shape {tuple(found.energies.shape)}")
+    require(
+        found.energies.shape == (0, TOP),
+        f"energies of no queries have shape {tuple(found.energies.shape)}, not {(0, TOP)}",
+    )
     require(len(found.structures) == 0, f"no queries give {len(found.structures)} structures")
 
 
 @after(check_decoding_energies_are_true)
 def check_decoder_takes_candidates_of_their_own(decoder: Decoder, problem: Problem) -> None:
-    """Where each query has candidates of its own, the answers are valid and their energies true."""
+    """If each query has its own candidates (`Candidates.owner`), the structures are valid and their energies right."""
     queries = sample_queries(problem)
     owner = torch.arange(len(problem.candidates)) % len(queries)
     own = Candidates(problem.candidates.batch, problem.candidates.embeddings, owner)
     found = decoder.decode(queries, dataclasses.replace(problem, candidates=own), top_k=1, context=Context(SEED))
-    require_inside(problem.space, found.structures, "an answer")
+    require_inside(problem.space, found.structures, "a decoded structure")
     require_true_energies(queries, found, problem)
 
 
 @after(check_decoding_is_made_of_structures)
 def check_decoder_declares_its_needs(decoder: Decoder, problem: Problem) -> None:
-    """A decoder that does not say `needs_gradient` works on a surrogate that has none."""
+    """A decoder whose `needs_gradient` is false works with a surrogate that has no gradient."""
     if decoder.needs_gradient:
-        raise NotApplicable("the decoder says that it needs a gradient")
+        raise NotApplicable("the decoder needs a gradient: `needs_gradient` is true")
     if type(problem.surrogate) is not LinearSurrogate:
-        raise NotApplicable("the problem has a surrogate of its own")
+        raise NotApplicable("the problem does not use a LinearSurrogate")
     blind = dataclasses.replace(problem, surrogate=BlindSurrogate(problem.surrogate.config, problem.space))
     decoder.decode(sample_queries(problem), blind, top_k=1, context=Context(SEED))
 
 
 @after(check_decoding_energies_are_true)
 def check_decoder_trace_is_a_path(decoder: Decoder, problem: Problem) -> None:
-    """The steps of a trace ascend, and each has one structure and one true energy per query."""
+    """The steps of a trace ascend, and each has one structure per query, with its energy."""
     queries, trace = sample_queries(problem), traced(decoder, problem)[1]
     steps, counts = list(trace.steps), (len(trace.structures), len(trace.energies))
     require(steps == sorted(set(steps)), f"the steps do not ascend: {steps}")
@@ -149,16 +160,17 @@ def check_decoder_trace_is_a_path(decoder: Decoder, problem: Problem) -> None:
 
 @after(check_decoder_trace_is_a_path)
 def check_decoder_trace_leads_to_the_answer(decoder: Decoder, problem: Problem) -> None:
-    """Recording a trace changes no answer, and no answer is worse than the last step of its trace."""
+    """Recording a trace does not change the result, which is no worse than the last step of the trace."""
     found, trace = traced(decoder, problem)
-    require(torch.equal(found.energies, decoded(decoder, problem, 1).energies), "recording a trace changes the answers")
+    require(torch.equal(found.energies, decoded(decoder, problem, 1).energies), "trace=True changes the energies")
     last = trace.energies[-1]
     worse = found.energies[:, 0] > last + rounding(last)
-    require(not worse.any(), f"the last step is better than the answer to {int(worse.sum())} of {len(last)} queries")
+    count = int(worse.sum())
+    require(not count, f"for {count} of {len(last)} queries, the last step has less energy than the result")
 
 
 def check_decoder_variants_are_configurations(decoder: Decoder, *_: Problem) -> None:
-    """Every variant has a name of its own and options that the `Config` takes."""
+    """Every variant has a different name, and options that the `Config` accepts."""
     variants = decoder.variants
     if not variants:
         raise NotApplicable("the decoder declares no variants")
@@ -194,35 +206,38 @@ DECODER_CHECKS = (
 def check_decoder(
     decoder: Decoder, problem: Problem, expected_failures: Mapping[str, str] | None = None
 ) -> list[CheckResult]:
-    """Every law of a decoder on a problem, such as a `sample_problem`. `expected_failures`: name → reason."""
+    """Run every check of a decoder on a problem, such as a `sample_problem`. `expected_failures`: check → reason."""
     return run_checks(DECODER_CHECKS, (decoder, problem), expected_failures)
 
 
 def decoded(decoder: Decoder, problem: Problem, top_k: int) -> Decoding:
-    """The answers to the sample queries."""
+    """Decode the sample queries."""
     return decoder.decode(sample_queries(problem), problem, top_k=top_k, context=Context(SEED))
 
 
 def traced(decoder: Decoder, problem: Problem) -> tuple[Decoding, Trace]:
-    """The answers to the sample queries, and the trace of the way there."""
+    """Decode the sample queries, and record a trace."""
     if not decoder.traces:
-        raise NotApplicable("the decoder does not say that it `traces`")
+        raise NotApplicable("the decoder records no trace: `traces` is false")
     found = decoder.decode(sample_queries(problem), problem, top_k=1, trace=True, context=Context(SEED))
     if found.trace is None or not len(found.trace.steps):
-        raise Broken("decode records nothing with trace=True, although the decoder says that it `traces`")
+        raise Broken("decode(…, trace=True) returns no trace, although `traces` is true")
     return found, found.trace
 
 
 def require_true_energies(queries: Tensor, found: Decoding, problem: Problem) -> None:
-    """`Broken` where an energy is not that of its structure."""
+    """Raise `Broken` if an energy is not the surrogate's energy of its structure."""
     repeated = queries.repeat_interleave(found.top_k, dim=0)
     expected = problem.surrogate.energy(repeated, found.structures.to(queries.device)).cpu().view_as(found.energies)
     there = found.energies.isfinite()
-    require(there[:, 0].all(), "a query has no answer at all")
+    require(there[:, 0].all(), "a query has no structure of finite energy")
     off = (found.energies - expected).abs()[there]
-    require(bool((off <= rounding(expected[there])).all()), f"an energy is wrong by {float(off.max()):.3g}")
+    require(
+        bool((off <= rounding(expected[there])).all()),
+        f"an energy differs by {float(off.max()):.3g} from the surrogate's",
+    )
 
 
 def rounding(values: Tensor) -> Tensor:
-    """How far two ways to compute the same energies may differ."""
+    """The largest difference of two energies that counts as rounding."""
     return 1e-4 * (1 + values.abs())

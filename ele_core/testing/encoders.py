@@ -1,4 +1,4 @@
-"""`check_encoder`: every law of an encoder, on a space that it accepts."""
+"""`check_encoder`: every law of an encoder, with a space that it accepts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def check_encoder_gives_embeddings(encoder: Encoder, space: Space) -> None:
 
 @after(check_encoder_gives_embeddings)
 def check_encoder_leaves_its_point_alone(encoder: Encoder, space: Space) -> None:
-    """The encoder does not write into the point that it is given."""
+    """The encoder does not change the point that it is given."""
     point = points(space, POINTS, seeded())
     before = point.map(torch.clone)
     networks.applied(encoder, point)
-    require(same_tensors(before, point), "the encoder changed its point in place")
+    require(same_tensors(before, point), "the encoder changed its point in place: clone it first")
 
 
 @after(check_encoder_leaves_its_point_alone)
@@ -49,13 +49,13 @@ def check_encoder_rows_are_independent(encoder: Encoder, space: Space) -> None:
 
 @after(check_encoder_gives_embeddings)
 def check_encoder_takes_small_batches(encoder: Encoder, space: Space) -> None:
-    """Batches of one and of none work, in training and in evaluation mode."""
+    """Batches of one structure and of no structures work, in training and in evaluation mode."""
     networks.require_small_batches(encoder, points(space, POINTS, seeded()), encoder.dim)
 
 
 @after(check_encoder_gives_embeddings)
 def check_encoder_keeps_the_dtype(encoder: Encoder, space: Space) -> None:
-    """Points in float32 give float32; moved to float64, points in float64 give float64."""
+    """Points in float32 give float32; after `.double()`, points in float64 give float64."""
     for dtype in (torch.float32, torch.float64):
         moved = copy.deepcopy(encoder).to(dtype)
         found = networks.applied(moved, points(space, POINTS, seeded(), dtype))
@@ -64,13 +64,13 @@ def check_encoder_keeps_the_dtype(encoder: Encoder, space: Space) -> None:
 
 @after(check_encoder_gives_embeddings)
 def check_encoder_has_a_gradient(encoder: Encoder, space: Space) -> None:
-    """The embedding has a finite gradient in every relaxed field, and none of them is zero: descent moves them all."""
+    """The embedding has a finite gradient in every relaxed field, and none is zero: descent has to move them all."""
     point = points(space, POINTS, seeded())
     for name, gradient in input_gradient(encoder, point, tuple(space.geometry)).items():
-        require(gradient is not None, f"field '{name}' has no gradient")
+        require(gradient is not None, f"field '{name}' has no gradient: the embedding does not depend on it")
         assert gradient is not None
         require(gradient.isfinite().all(), f"the gradient of field '{name}' is not finite")
-        require(gradient.any(), f"the gradient of field '{name}' is zero")
+        require(gradient.any(), f"the gradient of field '{name}' is zero: the embedding does not depend on it")
 
 
 @after(check_encoder_has_a_gradient, check_encoder_keeps_the_dtype)
@@ -90,7 +90,7 @@ def check_encoder_gradient_is_the_slope(encoder: Encoder, space: Space) -> None:
             )
         measured, claimed = float(ahead - behind) / (2 * STEP), float((slope * direction).sum())
         agree = abs(measured - claimed) <= 1e-4 * (1 + abs(measured))
-        require(agree, f"field '{name}': the gradient says {claimed:.6g}, differences say {measured:.6g}")
+        require(agree, f"field '{name}': the slope is {claimed:.6g} by gradient, {measured:.6g} by finite differences")
 
 
 @after(check_encoder_is_deterministic)
@@ -109,15 +109,18 @@ def check_encoder_is_trainable(encoder: Encoder, space: Space) -> None:
 
 @after(check_encoder_is_deterministic)
 def check_encoder_is_invariant(encoder: Encoder, space: Space) -> None:
-    """Where `invariant` says so, all packings of a structure (`OutputSpace.equivalents`) have the same embedding."""
+    """If `invariant` is true, all packings of a structure (`OutputSpace.equivalents`) have the same embedding."""
     if not encoder.invariant:
-        raise NotApplicable(f"{type(encoder).__name__} does not say that it is invariant")
+        raise NotApplicable(f"{type(encoder).__name__} is not invariant: `invariant` is false")
     batch = example_batch(space)
     others = space.equivalents(batch, seeded())
     if same_tensors(batch, others):
-        raise NotApplicable(f"{type(space).__name__} knows no other packings of its structures")
+        raise NotApplicable(f"`equivalents` of {type(space).__name__} gives no other packings")
     found, expected = (networks.applied(encoder, space.relax(each)) for each in (others, batch))
-    require(close(found, expected), "another packing of the same structure has another embedding")
+    require(
+        close(found, expected),
+        "another packing of the same structure has a different embedding, although `invariant` is true",
+    )
 
 
 ENCODER_CHECKS = (
@@ -140,7 +143,7 @@ ENCODER_CHECKS = (
 def check_encoder(
     encoder: Encoder, space: Space, expected_failures: Mapping[str, str] | None = None
 ) -> list[CheckResult]:
-    """Every law of an encoder that was built for `space`. `expected_failures`: name of a check → reason."""
+    """Run every check of an encoder that was built for `space`. `expected_failures`: check → reason."""
     return run_checks(ENCODER_CHECKS, (encoder, space), expected_failures)
 
 
@@ -154,5 +157,5 @@ def input_gradient(encoder: Encoder, point: Any, fields: tuple[str, ...]) -> dic
     """The gradient of `probed` in each relaxed field."""
     leaves = {name: getattr(point, name).clone().requires_grad_(True) for name in fields}
     value = probed(encoder, point.replace(**leaves))
-    require(value.requires_grad, "the embedding has no gradient at all")
+    require(value.requires_grad, "the embedding has no gradient in the point: do not detach it")
     return dict(zip(leaves, torch.autograd.grad(value, list(leaves.values()), allow_unused=True), strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ele_core.errors import InvalidInput
+from ele_core.errors import InvalidInput, counted
 from ele_core.interfaces import InputSpace
 from ele_core.testing.common import COMMON
 from ele_core.testing.output_packing import Foreign
@@ -26,15 +26,15 @@ def fitted(inputs: Inputs) -> Inputs:
 
 
 def check_input_examples_are_different(inputs: Inputs) -> None:
-    """`examples` gives at least two inputs, and `format` gives each a text of its own."""
+    """`examples` gives at least two inputs, and `format` gives each a different text."""
     texts = [inputs.format(value) for value in examples_of(inputs)]
-    require(len(texts) >= 2, f"{len(texts)} examples; two are needed to tell anything apart")
+    require(len(texts) >= 2, f"`examples` gives {len(texts)}; at least two are needed")
     require(len(set(texts)) == len(texts), f"two examples have the same text: {texts}")
 
 
 @after(check_input_examples_are_different)
 def check_input_pack_gives_a_batch(inputs: Inputs) -> None:
-    """`pack`, after `fit`, gives a `Batch` with one row an input, and different inputs differ."""
+    """`pack`, after `fit`, gives a `Batch` with one row per input, and different rows for different inputs."""
     space = fitted(inputs)
     values = space.examples()
     batch = space.pack(values)
@@ -42,7 +42,7 @@ def check_input_pack_gives_a_batch(inputs: Inputs) -> None:
     lengths = {name: len(tensor) for name, tensor in batch.named_tensors()}
     require(set(lengths.values()) == {len(values)}, f"{len(values)} inputs became rows {lengths}")
     for row in range(1, len(values)):
-        require(not same_tensors(batch[:1], batch[row : row + 1]), f"examples 0 and {row} are packed alike")
+        require(not same_tensors(batch[:1], batch[row : row + 1]), f"examples 0 and {row} are packed into equal rows")
 
 
 @after(check_input_pack_gives_a_batch)
@@ -51,7 +51,7 @@ def check_input_parse_inverts_format(inputs: Inputs) -> None:
     space = fitted(inputs)
     values = space.examples()
     texts = [space.format(value) for value in values]
-    require(all(isinstance(text, str) for text in texts), "format gives something that is not a text")
+    require(all(isinstance(text, str) for text in texts), "`format` gives something that is not a str")
     read = space.pack([space.parse(text) for text in texts])
     require(same_tensors(read, space.pack(values)), "parse(format(value)) is packed differently")
 
@@ -69,17 +69,17 @@ def check_input_parse_refuses_politely(inputs: Inputs) -> None:
 
 @after(check_input_pack_gives_a_batch)
 def check_input_foreign_values_are_refused(inputs: Inputs) -> None:
-    """`pack` raises `InvalidInput` with the place of a value that is no input, and nothing else."""
+    """`pack` of a value that is not an input raises `InvalidInput` with its index, and no other error."""
     space = fitted(inputs)
     good = space.examples()[0]
     try:
         space.pack([good, Foreign(), good])
     except InvalidInput as error:
-        require(error.index == 1, f"the bad input was at 1, the error says {error.index}: {error}")
+        require(error.index == 1, f"the bad input is at index 1, but the error has index {error.index}: {error}")
     except Exception as error:
-        raise Broken(f"pack of a strange object raises {type(error).__name__} ({error}), not InvalidInput") from error
+        raise Broken(f"pack of a foreign object raises {type(error).__name__} ({error}), not InvalidInput") from error
     else:
-        raise Broken("pack takes an object that is no input")
+        raise Broken("pack accepts an object that is not an input: raise `self.invalid(reason, index)`")
 
 
 @after(check_input_pack_gives_a_batch)
@@ -93,7 +93,7 @@ def check_input_fit_is_repeatable(inputs: Inputs) -> None:
 
 @after(check_input_fit_is_repeatable)
 def check_input_load_inverts_save(inputs: Inputs) -> None:
-    """What `save` writes into a folder, `load` reads: a fresh input space then packs the same."""
+    """A fresh input space that loads what `save` wrote into a folder packs the same."""
     space = fitted(inputs)
     values = space.examples()
     with tempfile.TemporaryDirectory() as name:
@@ -106,7 +106,7 @@ def check_input_load_inverts_save(inputs: Inputs) -> None:
 
 @after(check_input_pack_gives_a_batch)
 def check_input_rows_are_independent(inputs: Inputs) -> None:
-    """An input is packed the same alone and among others, and batches packed apart can be joined."""
+    """An input is packed the same alone and among others, and `Batch.cat` joins batches that were packed separately."""
     space = fitted(inputs)
     values = space.examples()
     apart = space.Batch.cat([space.pack([value]) for value in values])
@@ -118,7 +118,7 @@ def check_input_takes_empty_batches(inputs: Inputs) -> None:
     """`pack`, `sizes` and `augment` work on no inputs, and the empty batch has the shape of the others."""
     space = fitted(inputs)
     empty, full = space.pack([]), space.pack(space.examples())
-    require(len(empty) == 0, f"pack of nothing gives {len(empty)} rows")
+    require(len(empty) == 0, f"pack([]) gives {counted(len(empty), 'row')}")
     for name, tensor in full.named_tensors():
         shape = (0, *tensor.shape[1:])
         found = tuple(getattr(empty, name).shape)
@@ -142,14 +142,17 @@ def check_input_sizes_are_lengths(inputs: Inputs) -> None:
 
 @after(check_input_pack_gives_a_batch)
 def check_input_augment_is_seeded(inputs: Inputs) -> None:
-    """`augment` gives as many rows, depends on its batch and its generator alone, and leaves its batch as it was."""
+    """`augment` keeps the number of rows, depends only on its batch and generator, and does not change its batch."""
     space = fitted(inputs)
     batch = repeated(space.pack(space.examples()), 32)
     views = space.augment(batch, seeded())
     require(isinstance(views, space.Batch), f"augment gives a {type(views).__name__}, not a {space.Batch.__name__}")
     require(len(views) == len(batch), f"{len(batch)} inputs became {len(views)} views")
-    require(not draws_globally(lambda: space.augment(batch, seeded())), "augment draws from torch's global generator")
-    require(same_tensors(views, space.augment(batch, seeded())), "two equal generators give different views")
+    require(
+        not draws_globally(lambda: space.augment(batch, seeded())),
+        "augment draws from torch's global generator, not from its `generator`",
+    )
+    require(same_tensors(views, space.augment(batch, seeded())), "augment gives different views with equal generators")
     require(unchanged(batch, lambda each: space.augment(each, seeded())), "augment changed its argument in place")
 
 
@@ -171,5 +174,5 @@ INPUT_CHECKS = (
 
 
 def check_input_space(inputs: Inputs, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
-    """Every law of an input space. `expected_failures`: name of a check → reason."""
+    """Run every check of an input space. `expected_failures`: check → reason."""
     return run_checks(INPUT_CHECKS, (inputs,), expected_failures)

@@ -1,4 +1,4 @@
-"""A surrogate that needs no training and whose energy is known in closed form, and problems made of it."""
+"""A surrogate that needs no training and has a closed form, and problems that use it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LinearSurrogate(Surrogate):
     differentiable = True
 
     class Config(ComponentConfig):
-        """Its size."""
+        """Options: the dimension."""
 
         dim: int = 16
         """Dimension of the embedding."""
@@ -60,12 +60,14 @@ class LinearSurrogate(Surrogate):
 
 
 class BlindSurrogate(LinearSurrogate):
-    """The same embedding without a gradient: what a decoder that needs none is tried on."""
+    """The same embedding without a gradient, to check decoders that need none."""
 
     differentiable = False
 
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
-        raise NotImplementedError("the gradient of a surrogate that has none was asked for")
+        raise NotImplementedError(
+            "this surrogate has no gradient: set `needs_gradient` on a decoder that calls `energy_at`"
+        )
 
 
 def sample_problem(space: Space, surrogate: Surrogate | None = None) -> Problem:
@@ -76,5 +78,5 @@ def sample_problem(space: Space, surrogate: Surrogate | None = None) -> Problem:
 
 
 def sample_queries(problem: Problem, count: int = 5) -> Tensor:
-    """Embeddings of structures of which half are no candidates."""
+    """Embeddings of structures, half of which are not candidates."""
     return problem.surrogate.embed(structures(problem.space, 2 * CANDIDATES)[:count])

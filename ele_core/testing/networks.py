@@ -1,4 +1,4 @@
-"""What the checks of encoders and of backbones share: a network, a batch for it, and what it makes of it."""
+"""Requirements that encoders and backbones share, on a network and a batch for it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ele_core.errors import counted
 from ele_core.testing.output_measures import close
 from ele_core.testing.results import NotApplicable, require
 from ele_core.testing.samples import fixed_weights
 
 
 def applied(network: nn.Module, batch: Any, *, training: bool = False) -> Tensor:
-    """The network's output, in evaluation mode unless asked otherwise; the mode is left as it was, so is randomness."""
+    """The network's output, in evaluation mode unless `training`; restores the mode and torch's global generator."""
     before = network.training
     network.train(training)
     try:
@@ -26,7 +27,7 @@ def applied(network: nn.Module, batch: Any, *, training: bool = False) -> Tensor
 
 
 def require_embeddings(network: nn.Module, batch: Any, dim: int) -> None:
-    """(B, dim) finite floats."""
+    """Require outputs of shape (B, dim) that are finite floats."""
     found = applied(network, batch)
     require(
         found.shape == (len(batch), dim), f"{len(batch)} rows became {tuple(found.shape)}, not ({len(batch)}, {dim})"
@@ -36,7 +37,7 @@ def require_embeddings(network: nn.Module, batch: Any, dim: int) -> None:
 
 
 def require_independent_rows(network: nn.Module, batch: Any) -> None:
-    """A row's output is the same alone."""
+    """Require that the output of a row is the same alone as in a batch."""
     together = applied(network, batch)
     for row in range(len(batch)):
         alone = applied(network, batch[row : row + 1])
@@ -44,16 +45,19 @@ def require_independent_rows(network: nn.Module, batch: Any) -> None:
 
 
 def require_small_batches(network: nn.Module, batch: Any, dim: int) -> None:
-    """Batches of one and of none, in both modes."""
+    """Require that batches of one row and of none work in both modes."""
     for training in (False, True):
         for count in (1, 0):
             found = applied(network, batch[:count], training=training)
             mode = "training" if training else "evaluation"
-            require(found.shape == (count, dim), f"a batch of {count} becomes {tuple(found.shape)} in {mode}")
+            require(
+                found.shape == (count, dim),
+                f"{counted(count, 'row')} became {tuple(found.shape)} in {mode} mode, not ({count}, {dim})",
+            )
 
 
 def require_deterministic(network: nn.Module, batch: Any) -> None:
-    """In evaluation mode two calls agree to the bit, whatever torch's global generator holds, and change no state."""
+    """Require two calls in evaluation mode to be bit-equal, for any global random state, and to change no state."""
     network = copy.deepcopy(network).eval()
     before = {name: value.clone() for name, value in network.state_dict().items()}
     with torch.random.fork_rng(devices=[]):
@@ -61,21 +65,24 @@ def require_deterministic(network: nn.Module, batch: Any) -> None:
         first = network(batch)
         torch.manual_seed(2)
         second = network(batch)
-    require(torch.equal(first, second), "two calls in evaluation mode give different outputs")
+    require(
+        torch.equal(first, second),
+        "two calls in evaluation mode give different outputs: use randomness only if `self.training`",
+    )
     after = network.state_dict()
     changed = [name for name, value in before.items() if not torch.equal(value, after[name])]
     require(not changed, f"a call in evaluation mode changes {', '.join(changed)}")
 
 
 def require_state_round_trip(network: nn.Module, fresh: nn.Module, batch: Any) -> None:
-    """A network with other weights, given this one's state_dict, computes the same."""
+    """Require that a network with other weights computes the same once it has this one's `state_dict`."""
     fresh.load_state_dict({name: value.clone() for name, value in network.state_dict().items()})
     same = torch.equal(applied(network, batch), applied(fresh, batch))
-    require(same, "a copy with the same state_dict gives other outputs: something learned is not in it")
+    require(same, "a copy with the same state_dict gives different outputs: it does not hold all that was learned")
 
 
 def require_trainable(network: nn.Module, batch: Any) -> None:
-    """Finite gradients reach the weights, and not all are zero."""
+    """Require that finite gradients reach the weights, and that not all are zero."""
     weights = [weight for weight in network.parameters() if weight.requires_grad]
     if not weights:
         raise NotApplicable("the network has no weights to train")
@@ -84,4 +91,7 @@ def require_trainable(network: nn.Module, batch: Any) -> None:
     gradients = torch.autograd.grad((found * probe).sum(), weights, allow_unused=True)
     reached = [gradient for gradient in gradients if gradient is not None]
     require(all(bool(gradient.isfinite().all()) for gradient in reached), "a gradient of the weights is not finite")
-    require(any(bool(gradient.any()) for gradient in reached), "no weight gets a gradient")
+    require(
+        any(bool(gradient.any()) for gradient in reached),
+        "all weights have zero gradients: the output does not depend on them, or is detached",
+    )

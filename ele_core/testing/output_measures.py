@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
+from ele_core.errors import counted
 from ele_core.interfaces import Drawing, Metric
 from ele_core.testing.output_packing import check_keys_tell_structures_apart, check_unpack_inverts_pack
 from ele_core.testing.output_relaxation import check_project_is_feasible, check_unrelax_inverts_relax
@@ -20,13 +21,16 @@ from ele_core.testing.samples import Space, example_batch, repeated, seeded, unc
 
 @after(check_unpack_inverts_pack)
 def check_metrics_give_a_number_a_row(space: Space) -> None:
-    """There is a metric, names differ, and each gives (B,) finite floats."""
+    """There is at least one metric, names differ, and each metric gives (B,) finite floats."""
     batch = example_batch(space)
     names = [metric.name for metric in space.metrics]
-    require(names, "a space needs one metric, the primary one")
+    require(names, "the space has no metric: `metrics` needs at least one, the primary one first")
     require(len(set(names)) == len(names), f"two metrics have the same name: {', '.join(names)}")
     for metric in space.metrics:
-        require(metric.direction in ("min", "max"), f"metric '{metric.name}': the direction is {metric.direction!r}")
+        require(
+            metric.direction in ("min", "max"),
+            f"metric '{metric.name}': the direction is {metric.direction!r}, not 'min' or 'max'",
+        )
         values = metric.function(batch, batch.map(lambda tensor: tensor.flip(0)))
         require(values.shape == (len(batch),), f"metric '{metric.name}' gives shape {tuple(values.shape)}, not (B,)")
         require(values.is_floating_point(), f"metric '{metric.name}' gives {values.dtype}, not floats")
@@ -43,14 +47,13 @@ def check_metrics_are_best_on_equals(space: Space) -> None:
         for shift in range(1, len(batch)):
             other = batch[torch.arange(len(batch)).roll(shift)]
             better = sign * metric.function(other, batch) < ideal
-            require(
-                not better.any(), f"metric '{metric.name}' ({metric.direction}) prefers another structure to the truth"
-            )
+            what = f"metric '{metric.name}' rates another structure better than the truth itself"
+            require(not better.any(), f"{what}: is its direction '{metric.direction}' right?")
 
 
 @after(check_unpack_inverts_pack)
 def check_properties_give_a_number_a_row(space: Space) -> None:
-    """Each property is one finite number a row."""
+    """Each property is one finite number per row."""
     batch = example_batch(space)
     properties = space.properties(batch)
     if not properties:
@@ -61,7 +64,7 @@ def check_properties_give_a_number_a_row(space: Space) -> None:
 
 
 def check_render_gives_a_drawing(space: Space) -> None:
-    """`render` gives a `Drawing` with a text and, where there is a picture, well-formed SVG; also against another."""
+    """`render` gives a `Drawing` with a text and, if it has a picture, well-formed SVG; also with `against`."""
     objects = space.examples()
     for obj, against in ((objects[0], None), (objects[0], objects[0]), (objects[0], objects[-1])):
         drawing = space.render(obj, against)
@@ -73,16 +76,19 @@ def check_render_gives_a_drawing(space: Space) -> None:
 
 @after(check_metrics_give_a_number_a_row, check_properties_give_a_number_a_row)
 def check_empty_batches_work(space: Space) -> None:
-    """Every operation takes a batch of no structures and gives one."""
+    """Every operation accepts an empty batch, and gives an empty result."""
     batch = space.pack([])
-    require(len(batch) == 0, f"pack of no objects gives {len(batch)} rows")
-    require(space.unpack(batch) == [], "unpack of no rows gives objects")
+    require(len(batch) == 0, f"pack([]) gives {counted(len(batch), 'row')}")
+    require(space.unpack(batch) == [], "unpack of an empty batch gives objects")
     for name, function in operations(space).items():
         result = function(batch)
-        require(len(result) == 0, f"{name} of an empty batch gives {len(result)} rows")
+        require(len(result) == 0, f"{name} of an empty batch gives {counted(len(result), 'row')}")
         if isinstance(result, Tensor):
             expected = function(example_batch(space)).shape[1:]
-            require(result.shape[1:] == expected, f"{name} of an empty batch has shape {tuple(result.shape)}")
+            require(
+                result.shape[1:] == expected,
+                f"{name} of an empty batch has shape {tuple(result.shape)}, not {(0, *expected)}",
+            )
 
 
 @after(
@@ -104,7 +110,7 @@ def check_rows_are_independent(space: Space) -> None:
 
 @after(check_unrelax_inverts_relax, check_augment_is_seeded, check_neighbours_are_inside)
 def check_batches_are_left_alone(space: Space) -> None:
-    """Relaxing, unrelaxing, keys, neighbours, metrics and properties do not write into what they are given."""
+    """Relaxing, unrelaxing, keys, neighbours, metrics and properties do not change what they are given."""
     for name, function in operations(space).items():
         require(unchanged(example_batch(space), function), f"{name} changed its batch in place")
     point = space.relax(example_batch(space))
@@ -112,10 +118,10 @@ def check_batches_are_left_alone(space: Space) -> None:
 
 
 def operations(space: Space, *, seedless: bool = False) -> dict[str, Callable[[Any], Any]]:
-    """What a space does with a batch, by name; `seedless`: only what gives the same row by row."""
+    """Operations of a space on a batch, by name; `seedless`: only those that treat each row separately."""
 
     def project_noise(batch: Any) -> Any:
-        """Noise that depends on the structure alone, so that a row meets the same noise wherever it stands."""
+        """Project with noise that depends only on the structure, so that a row has the same noise in every batch."""
         relaxed = space.relax(batch)
         wave = {
             name: 3 * torch.sin(7 * getattr(relaxed, name) + ramp(getattr(relaxed, name))) for name in space.geometry
@@ -140,7 +146,7 @@ def operations(space: Space, *, seedless: bool = False) -> dict[str, Callable[[A
 
 
 def against_example(space: Space, metric: Metric[Any], batch: Any) -> Tensor:
-    """The metric of a batch against the first example, in every row."""
+    """The metric of a batch, with the first example as the truth of every row."""
     return metric.function(batch, repeated(example_batch(space)[:1], len(batch)))
 
 
@@ -166,9 +172,9 @@ def close(left: Any, right: Any) -> bool:
 
 
 def require_svg(svg: str) -> None:
-    """`Broken` unless a text is well-formed XML whose root is an `svg` element."""
+    """Raise `Broken` unless a text is well-formed XML whose root is an `svg` element."""
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
         require(False, f"the SVG is not well-formed: {error}")
-    require(root.tag.rpartition("}")[2] == "svg", f"the root of the SVG is <{root.tag}>")
+    require(root.tag.rpartition("}")[2] == "svg", f"the root of the SVG is <{root.tag}>, not <svg>")

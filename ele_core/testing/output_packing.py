@@ -18,20 +18,20 @@ from ele_core.testing.samples import (
 
 
 class Foreign:
-    """An object of no output space."""
+    """An object that belongs to no space."""
 
 
 def check_examples_are_different(space: Space) -> None:
-    """`examples` gives at least two objects, and `format` gives each a text of its own."""
+    """`examples` gives at least two objects, and `format` gives each a different text."""
     texts = [space.format(obj) for obj in space.examples()]
-    require(len(texts) >= 2, f"{len(texts)} examples; two are needed to tell anything apart")
+    require(len(texts) >= 2, f"`examples` gives {len(texts)}; at least two are needed")
     twice = next((text for text in texts if texts.count(text) > 1), None)
     require(twice is None, f"the example {twice!r} occurs twice")
 
 
 @after(check_examples_are_different)
 def check_pack_gives_labels(space: Space) -> None:
-    """`pack` gives one row an object, a `Batch` whose geometric fields hold labels of their convex sets."""
+    """`pack` gives a `Batch` with one row per object, whose fields of the geometry hold labels of their convex sets."""
     objects = space.examples()
     batch = space.pack(objects)
     require(isinstance(batch, space.Batch), f"pack gives a {type(batch).__name__}, not a {space.Batch.__name__}")
@@ -59,33 +59,33 @@ def check_keys_tell_structures_apart(space: Space) -> None:
 
 @after(check_keys_tell_structures_apart)
 def check_unpack_inverts_pack(space: Space) -> None:
-    """`pack(unpack(batch))` holds the same structures as `batch`, one object a row."""
+    """`pack(unpack(batch))` holds the same structures as `batch`, one object per row."""
     batch = example_batch(space)
     objects = space.unpack(batch)
     require(len(objects) == len(batch), f"{len(batch)} rows became {len(objects)} objects")
     differ = (~same_rows(space.keys(space.pack(objects)), space.keys(batch))).nonzero().flatten().tolist()
     changed = [f"the example {space.examples()[row]!r} comes back as {objects[row]!r}" for row in differ[:1]]
-    require(not differ, f"pack(unpack(batch)) holds other structures: {'; '.join(changed)}")
+    require(not differ, f"pack(unpack(batch)) holds different structures: {'; '.join(changed)}")
 
 
 @after(check_unpack_inverts_pack)
 def check_keys_ignore_the_packing(space: Space) -> None:
-    """`keys` are equal for all packings of a structure that `equivalents` gives, which are valid batches."""
+    """`equivalents` gives valid batches, and all these packings of a structure have the same key."""
     batch = example_batch(space)
     for seed in range(8):
         others = space.equivalents(batch, seeded(seed))
         same = same_rows(space.keys(others), space.keys(batch))
-        require(same.all(), f"row {int((~same).int().argmax())} has another key in another packing")
+        require(same.all(), f"row {int((~same).int().argmax())} has a different key in another packing")
         require_inside(space, others, "an equivalent packing")
 
 
 @after(check_keys_tell_structures_apart)
 def check_parse_inverts_format(space: Space) -> None:
-    """`format` gives a text, and `parse` of it the same structure, without any configuration."""
+    """`format` gives a text that `parse` turns into the same structure; neither needs a configuration."""
     objects = space.examples()
     texts = [type(space).format(obj) for obj in objects]
     strange = next((text for text in texts if not isinstance(text, str)), None)
-    require(strange is None, f"format gives a {type(strange).__name__}, not a text")
+    require(strange is None, f"format gives a {type(strange).__name__}, not a str")
     read = space.pack([type(space).parse(text) for text in texts])
     require_same_structures(space, read, space.pack(objects), "parse(format(object))")
 
@@ -103,23 +103,23 @@ def check_parse_refuses_politely(space: Space) -> None:
 
 @after(check_pack_gives_labels)
 def check_foreign_objects_are_refused(space: Space) -> None:
-    """`pack` raises `InvalidOutput` with the place of an object that is not in the space, and nothing else."""
+    """`pack` of an object that is not in the space raises `InvalidOutput` with its index, and no other error."""
     good = space.examples()[0]
     for bad in (Foreign(), None):
         try:
             space.pack([good, bad, good])
         except InvalidOutput as error:
-            require(error.index == 1, f"the bad object was at 1, the error says {error.index}: {error}")
+            require(error.index == 1, f"the bad object is at index 1, but the error has index {error.index}: {error}")
         except Exception as error:
             what = f"pack of a {type(bad).__name__} raises {type(error).__name__} ({error}), not InvalidOutput"
             raise Broken(what) from error
         else:
-            raise Broken(f"pack takes a {type(bad).__name__}")
+            raise Broken(f"pack accepts a {type(bad).__name__}: raise `self.invalid(reason, index)`")
 
 
 @after(check_unpack_inverts_pack, check_parse_inverts_format)
 def check_infer_holds_the_objects(space: Space) -> None:
-    """A space with the configuration that `infer` finds packs the objects it was found in, and means the same."""
+    """A space with the configuration that `infer` finds in objects packs these objects as the same structures."""
     cls, objects = type(space), space.examples()
     inferred = cls(cls.infer(objects, {}))
     texts = [cls.format(obj) for obj in inferred.unpack(inferred.pack(objects))]
@@ -129,11 +129,11 @@ def check_infer_holds_the_objects(space: Space) -> None:
 
 @after(check_infer_holds_the_objects)
 def check_infer_obeys_options(space: Space) -> None:
-    """Options given by hand win over what `infer` finds in data."""
+    """Options that the user gives win over what `infer` finds in data."""
     options = dict(space.config)
     found = space.infer(space.examples()[:1], options)
     changed = [name for name, value in options.items() if getattr(found, name) != value]
-    require(not changed, f"infer replaces the options {', '.join(changed)} that were given by hand")
+    require(not changed, f"infer replaces options that the user gave: {', '.join(changed)}")
 
 
 @after(check_pack_gives_labels)
@@ -142,4 +142,7 @@ def check_configuration_is_the_whole_state(space: Space) -> None:
     cls = type(space)
     again = cls(cls.Config.model_validate_json(space.config.model_dump_json()))
     objects = space.examples()
-    require(same_tensors(again.pack(objects), space.pack(objects)), "a space rebuilt from its JSON packs differently")
+    require(
+        same_tensors(again.pack(objects), space.pack(objects)),
+        "a space rebuilt from its configuration packs differently: keep all state in the Config",
+    )

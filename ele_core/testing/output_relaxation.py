@@ -1,4 +1,4 @@
-"""Checks of output spaces: relaxing, projecting onto the relaxed set, and coming back."""
+"""Checks of output spaces: relaxing, projecting onto the relaxed set, and unrelaxing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ POINTS = 8
 OTHERS = 64
 SCALES = (1e-6, 1e6)
 DTYPES = (torch.float32, torch.float64)
-_EXACT = "donot_use_mm_for_euclid_dist"  # a product would cancel the digits that count
+_EXACT = "donot_use_mm_for_euclid_dist"  # a matrix product would lose digits by cancellation
 
 
 @after(check_pack_gives_labels)
 def check_relax_gives_vertices(space: Space) -> None:
-    """`relax` sends a structure to a vertex of the relaxed set, in floats."""
+    """`relax` maps a structure to a vertex of the relaxed set, in floats."""
     point = space.relax(example_batch(space))
     for name, convex in space.geometry.items():
         value = getattr(point, name)
@@ -71,28 +71,31 @@ def check_project_is_feasible(space: Space) -> None:
 
 @after(check_project_is_feasible)
 def check_project_keeps_dtype_and_device(space: Space) -> None:
-    """`project` gives each field back in the dtype, on the device and in the shape in which it came."""
+    """`project` keeps the dtype, the device and the shape of each field."""
     for dtype in DTYPES:
         point = points_around(space, POINTS, 1.0, dtype)
         projected = space.project(point)
         for name, tensor in point.named_tensors():
             found = getattr(projected, name)
-            require(found.dtype == tensor.dtype, f"field '{name}' came as {tensor.dtype} and went as {found.dtype}")
+            require(found.dtype == tensor.dtype, f"field '{name}' changed from {tensor.dtype} to {found.dtype}")
             require(found.device == tensor.device, f"field '{name}' moved from {tensor.device} to {found.device}")
-            require(found.shape == tensor.shape, f"field '{name}' became {tuple(found.shape)}")
+            require(
+                found.shape == tensor.shape,
+                f"field '{name}' changed shape from {tuple(tensor.shape)} to {tuple(found.shape)}",
+            )
 
 
 def check_project_leaves_its_input_alone(space: Space) -> None:
-    """`project` does not write into the point that it is given."""
+    """`project` does not change the point that it is given."""
     point = points_around(space, POINTS, 1.0, torch.float32)
     before = point.map(torch.clone)
     space.project(point)
-    require(same_tensors(before, point), "project changed its argument in place")
+    require(same_tensors(before, point), "project changed its argument in place: clone it first")
 
 
 @after(check_project_keeps_dtype_and_device, check_project_leaves_its_input_alone)
 def check_project_is_idempotent(space: Space) -> None:
-    """`project` leaves a point of the relaxed set where it is."""
+    """`project` does not move a point that is already in the relaxed set."""
     for dtype in DTYPES:
         inside = points(space, 4 * POINTS, seeded(), dtype)
         again = space.project(inside)
@@ -123,13 +126,13 @@ def check_project_works_at_all_scales(space: Space) -> None:
 
 
 def require_contains(convex: ConvexSet, value: Tensor, what: str) -> None:
-    """`Broken` with the set's own reason unless every point lies in it."""
+    """Raise `Broken`, with the set's reason, unless every point is in it."""
     inside, reason = convex.contains(value, explain=True)
     require(inside, f"{what}: {reason}")
 
 
 def require_nearest(space: Space, point: Any, projected: Any) -> None:
-    """`Broken` where a random point of the set is nearer, or the variational inequality does not hold."""
+    """Raise `Broken` if a random point of the set is nearer, or if the variational inequality does not hold."""
     others = points(space, OTHERS, seeded(1), torch.float64)
     for name, convex in space.geometry.items():
         dtype = getattr(point, name).dtype
@@ -137,7 +140,7 @@ def require_nearest(space: Space, point: Any, projected: Any) -> None:
         residual = x - found
         allowed = 10 * convex.tolerance(dtype) * (1 + residual.norm(dim=1, keepdim=True))
         excess = residual.norm(dim=1, keepdim=True) - torch.cdist(x, rivals, compute_mode=_EXACT) - allowed
-        require((excess <= 0).all(), f"field '{name}': a point of the set is nearer by {float(excess.max()):.3g}")
+        require((excess <= 0).all(), f"field '{name}': another point of the set is nearer by {float(excess.max()):.3g}")
         angles = residual @ rivals.T - (residual * found).sum(dim=1, keepdim=True)
         worst = float((angles - allowed).max())
         require(worst <= 0, f"field '{name}': the variational inequality is broken by {worst:.3g}")

@@ -56,5 +56,5 @@ OUTPUT_CHECKS = (
 
 
 def check_output_space(space: Space, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
-    """Every law of an output space, each with its outcome. `expected_failures`: name of a check → reason."""
+    """Run every check of an output space. `expected_failures`: check → reason."""
     return run_checks(OUTPUT_CHECKS, (space,), expected_failures)

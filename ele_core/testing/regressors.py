@@ -28,7 +28,7 @@ def fresh_regressor(regressor: Regressor, seed: int = SEED) -> Regressor:
 
 
 def sample_pairs(regressor: Regressor) -> tuple[Pairs, Pairs]:
-    """Packed pairs to learn from, and to validate on."""
+    """Packed pairs for training, and for validation."""
     outputs = structures(regressor.surrogate.space, PAIRS)
     inputs = regressor.inputs.pack(repeated_values(regressor.inputs, len(outputs)))
     cut = max(1, len(outputs) // 4)
@@ -43,9 +43,9 @@ def fitted_regressor(regressor: Regressor) -> Regressor:
 
 
 def check_regressor_gives_queries(regressor: Regressor) -> None:
-    """`predict` gives (B, q) finite floats without gradient, q being the dimension of the surrogate.
+    """`predict` gives (B, q) finite floats without gradient; q is the dimension of the surrogate.
 
-    A surrogate with energies of its own may understand queries that are no embeddings, of another length.
+    If the surrogate defines its own `energies`, queries need not be embeddings, and q may be different.
     """
     inputs = some_inputs(regressor)
     found = regressor.predict(inputs)
@@ -54,34 +54,37 @@ def check_regressor_gives_queries(regressor: Regressor) -> None:
     require(found.shape == shape, f"queries have shape {tuple(found.shape)}, not {shape}")
     require(found.is_floating_point(), f"queries are {found.dtype}, not floats")
     require(found.isfinite().all(), "a query is not finite")
-    require(not found.requires_grad, "predict keeps a gradient, and with it the memory of every step")
+    require(not found.requires_grad, "predict keeps a gradient, which costs memory: use torch.no_grad")
 
 
 @after(check_regressor_gives_queries)
 def check_regressor_leaves_all_alone(regressor: Regressor) -> None:
-    """`predict` writes neither into its batch nor into what was learned, and draws nothing at random."""
+    """`predict` changes neither its batch nor its state, and does not draw from torch's global generator."""
     before = {name: value.clone() for name, value in regressor.state().items()}
     inputs = some_inputs(regressor)
-    require(unchanged(inputs, regressor.predict), "predict changed its batch in place")
+    require(unchanged(inputs, regressor.predict), "predict changed its batch in place: clone it first")
     require(not draws_globally(lambda: regressor.predict(inputs)), "predict draws from torch's global generator")
-    require(same_state(before, regressor.state()), "predict changes what was learned")
+    require(same_state(before, regressor.state()), "predict changes the state of the regressor")
 
 
 @after(check_regressor_leaves_all_alone)
 def check_regressor_rows_are_independent(regressor: Regressor) -> None:
-    """The query of an input does not depend on the others, nor on their order; one and no inputs work."""
+    """The query of an input does not depend on the other inputs; batches of one and of no inputs work."""
     inputs = some_inputs(regressor)
     together = regressor.predict(inputs)
     for row in range(len(inputs)):
         alone = regressor.predict(inputs[row : row + 1])
         require(close(alone, together[row : row + 1]), f"the query of input {row} depends on the other inputs")
     empty = regressor.predict(inputs[:0])
-    require(empty.shape == (0, together.shape[1]), f"no inputs have queries of shape {tuple(empty.shape)}")
+    require(
+        empty.shape == (0, together.shape[1]),
+        f"queries of no inputs have shape {tuple(empty.shape)}, not (0, {together.shape[1]})",
+    )
 
 
 @after(check_regressor_gives_queries)
 def check_regressor_keeps_the_surrogate(regressor: Regressor) -> None:
-    """`fit` does not change the surrogate, whose embeddings are what it learns to hit."""
+    """`fit` does not change the surrogate, whose embeddings it learns to predict."""
     before = {name: value.clone() for name, value in regressor.surrogate.state().items()}
     fresh_regressor(regressor).fit(*sample_pairs(regressor), Context(SEED))
     require(same_state(before, regressor.surrogate.state()), "fit changes the surrogate")
@@ -94,12 +97,12 @@ def check_regressor_state_is_complete(regressor: Regressor) -> None:
     fresh.restore({name: value.clone() for name, value in regressor.state().items()})
     inputs = some_inputs(regressor)
     same = torch.equal(fresh.predict(inputs), regressor.predict(inputs))
-    require(same, "a restored regressor predicts differently: something learned is not in its state")
+    require(same, "a restored regressor predicts differently: `state` does not hold all that was learned")
 
 
 @after(check_regressor_state_is_complete, check_regressor_keeps_the_surrogate)
 def check_regressor_fit_is_seeded(regressor: Regressor) -> None:
-    """`fit` from the same seed and data learns the same to the bit, and leaves torch's global generator as it was."""
+    """`fit` with the same seed and data gives a bit-equal state, and does not draw from torch's global generator."""
     require_seeded_fit(lambda: fitted_regressor(regressor))
 
 
@@ -116,7 +119,7 @@ REGRESSOR_CHECKS = (
 
 
 def check_regressor(regressor: Regressor, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
-    """Every law of a regressor, on a copy fitted on a few pairs. `expected_failures`: name of a check → reason."""
+    """Run every check of a regressor, on a copy fitted on a few pairs. `expected_failures`: check → reason."""
     return run_checks(REGRESSOR_CHECKS, (fitted_regressor(regressor),), expected_failures)
 
 

@@ -1,4 +1,4 @@
-"""What a check is, what comes of it, and running many of them on one component."""
+"""Checks and their results, and running many checks on one component."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from ele_core.errors import ConfigError
 from ele_core.runtime.monitor import Monitor
 
 Check = Callable[..., None]
-"""A law as a function of a component and what it works on: returns when the law holds, raises when it does not."""
+"""A function of a component and its partners: returns if a law holds, raises if it does not."""
 F = TypeVar("F", bound=Check)
 
 Status = Literal["passed", "failed", "skipped", "expected failure", "unexpectedly passed"]
-"""What became of a check. `failed` and `unexpectedly passed` are for somebody to look at."""
+"""The result of a check. `failed` and `unexpectedly passed` need attention."""
 
 
 class Broken(AssertionError):
-    """A law that does not hold; the message says by what it was seen."""
+    """A law that does not hold; the message says what is wrong."""
 
 
 class NotApplicable(Exception):
-    """A law that has nothing to say of a component; the message says why."""
+    """A law that does not apply to a component; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult:
-    """The outcome of one check: its name, its status, and why it has that status (empty where it passed)."""
+    """The result of one check: its name, its status, and why it has that status (empty if it passed)."""
 
     name: str
     status: Status
     explanation: str = ""
     error: BaseException | None = dataclasses.field(default=None, compare=False, repr=False)
-    """What was raised where the check failed, with its traceback."""
+    """The exception that the check raised, with its traceback; None if it raised none."""
 
     @property
     def ok(self) -> bool:
-        """Whether nobody needs to look at it."""
+        """Whether the result needs no attention."""
         return self.status not in ("failed", "unexpectedly passed")
 
     @property
     def waits(self) -> bool:
-        """Whether it was skipped because a law that it builds on does not hold."""
+        """Whether it was skipped because a check that it builds on did not pass."""
         return self.status == "skipped" and self.explanation.startswith(_WAITS.partition("{}")[0])
 
     def as_dict(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ def require(condition: object, explanation: str) -> None:
 
 
 def after(*earlier: Check) -> Callable[[F], F]:
-    """Marks a check that means nothing before the `earlier` ones hold: it is skipped where one of them failed."""
+    """Decorate a check that builds on `earlier` ones: it is skipped if one of them failed."""
 
     def mark(check: F) -> F:
         _EARLIER[check] = earlier
@@ -74,7 +74,7 @@ def run_checks(
     expected_failures: Mapping[str, str] | None = None,
     monitor: Monitor | None = None,
 ) -> list[CheckResult]:
-    """Every check on `subject`, in order. `expected_failures`: the name of a check → why it is known to fail."""
+    """Run every check with the arguments `subject`, in order. `expected_failures`: name of a check → why it fails."""
     expected = expected_failures or {}
     refuse_unknown(checks, expected)
     outcomes: dict[Check, CheckResult] = {}
@@ -90,7 +90,7 @@ def counts(results: Iterable[CheckResult]) -> dict[str, int]:
 
 
 def outcome_of(check: Check, subject: Sequence[Any], outcomes: dict[Check, CheckResult]) -> CheckResult:
-    """What comes of a check, after the ones that it builds on; `outcomes` remembers those that ran already."""
+    """Run a check after those that it builds on, and return its result; `outcomes` caches results."""
     if check not in outcomes:
         earlier = (outcome_of(before, subject, outcomes) for before in _EARLIER.get(check, ()))
         broken = next((each.name for each in earlier if _unanswered(each)), None)
@@ -99,7 +99,7 @@ def outcome_of(check: Check, subject: Sequence[Any], outcomes: dict[Check, Check
 
 
 def judged(result: CheckResult, expected: Mapping[str, str]) -> CheckResult:
-    """The result in the light of what was expected to fail."""
+    """The result, with its status changed if the check was expected to fail."""
     if result.name not in expected:
         return result
     reason = expected[result.name]
@@ -112,7 +112,7 @@ def judged(result: CheckResult, expected: Mapping[str, str]) -> CheckResult:
 
 
 def refuse_unknown(checks: Iterable[Check], expected: Mapping[str, str]) -> None:
-    """An expected failure of a check that does not exist would be believed for ever."""
+    """Refuse expected failures of checks that do not exist."""
     names = [check.__name__ for check in checks]
     for name in expected:
         if name not in names:
@@ -122,7 +122,7 @@ def refuse_unknown(checks: Iterable[Check], expected: Mapping[str, str]) -> None
 
 
 _EARLIER: dict[Check, tuple[Check, ...]] = {}
-_WAITS = "is asked when {} holds"
+_WAITS = "is run only after {} passes"
 
 
 def _run(check: Check, subject: Sequence[Any]) -> CheckResult:
@@ -133,7 +133,7 @@ def _run(check: Check, subject: Sequence[Any]) -> CheckResult:
         return CheckResult(name, "skipped", str(reason))
     except Broken as error:
         return CheckResult(name, "failed", str(error), error)
-    except Exception as error:  # the component is a third party's: anything can happen
+    except Exception as error:  # a component of a plugin may raise anything
         return CheckResult(name, "failed", f"raised {type(error).__name__}: {error}", error)
     return CheckResult(name, "passed")
 
@@ -143,5 +143,5 @@ def _waiting(check: Check, broken: str) -> CheckResult:
 
 
 def _unanswered(result: CheckResult) -> bool:
-    """Failed, or not asked because something before it failed."""
+    """Whether a check failed, or was skipped because an earlier one failed."""
     return result.status == "failed" or result.waits

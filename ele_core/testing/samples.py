@@ -1,4 +1,4 @@
-"""What checks are made on: structures and relaxed points of any space, drawn from a fixed seed."""
+"""Samples for the checks: structures and relaxed points of any space, drawn from a fixed seed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SEED = 20
 
 
 def seeded(seed: int = SEED) -> Generator:
-    """A fresh generator, the same at every call."""
+    """A fresh generator, equal at every call."""
     return Generator().manual_seed(seed)
 
 
 @contextmanager
 def fixed_weights(seed: int = SEED) -> Iterator[None]:
-    """Whatever is built inside draws its weights from `seed`; torch's global generator is left as it was."""
+    """Seed torch's global generator inside the context, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -36,7 +36,7 @@ def example_batch(space: Space) -> Any:
 
 
 def examples_of(inputs: InputSpace[Any]) -> list[Any]:
-    """The examples of an input space, which the kit cannot do without."""
+    """The examples of an input space; raise `Broken` if it has none."""
     found = inputs.examples()
     require(found, f"{type(inputs).__name__} has no examples: write the method `examples`, which returns a few inputs")
     return found
@@ -49,7 +49,7 @@ def points(space: Space, count: int, generator: Generator, dtype: torch.dtype = 
 
 
 def points_around(space: Space, count: int, scale: float, dtype: torch.dtype) -> Any:
-    """Points in and around the relaxed set: noise of some scale about points of it."""
+    """Points in and around the relaxed set: points of it plus noise of size `scale`."""
     generator = seeded()
     inside = points(space, count, generator, torch.float64)
     noisy = {
@@ -60,7 +60,7 @@ def points_around(space: Space, count: int, scale: float, dtype: torch.dtype) ->
 
 
 def structures(space: Space, count: int) -> Any:
-    """At most `count` different structures: the examples, then what random points of the relaxed set stand for."""
+    """At most `count` different structures: the examples, then unrelaxed random points of the relaxed set."""
     examples = example_batch(space)
     drawn = space.unrelax(points(space, 8 * count, seeded()))
     together = type(examples).cat([examples, cast_like(drawn, examples)])
@@ -68,7 +68,7 @@ def structures(space: Space, count: int) -> Any:
 
 
 def repeated(batch: Any, count: int) -> Any:
-    """`count` rows: those of `batch` again and again."""
+    """`count` rows: those of `batch`, repeated in turn."""
     return batch[torch.arange(count) % len(batch)]
 
 
@@ -83,12 +83,12 @@ def same_tensors(left: Any, right: Any) -> bool:
 
 
 def same_rows(left: Tensor, right: Tensor) -> Tensor:
-    """(B,) true where two keys (B, 2) are equal."""
+    """(B,) whether two keys (B, 2) are equal, row by row."""
     return (left == right).all(dim=1)
 
 
 def require_same_structures(space: Space, found: Any, expected: Any, what: str) -> None:
-    """`Broken` with `what` and the first row where two batches are not the same structures."""
+    """Raise `Broken`, with `what` and the first row that differs, unless two batches hold the same structures."""
     require(len(found) == len(expected), f"{what}: {len(expected)} structures became {len(found)}")
     differ = (~same_rows(space.keys(found), space.keys(expected))).nonzero().flatten()
     if len(differ):
@@ -97,7 +97,7 @@ def require_same_structures(space: Space, found: Any, expected: Any, what: str) 
 
 
 def require_inside(space: Space, batch: Any, what: str) -> None:
-    """`Broken` unless `batch` is a valid batch: labels of the geometry, and the same structures once packed again."""
+    """Raise `Broken` unless `batch` is valid: labels of the geometry, and the same structures if packed again."""
     require(isinstance(batch, space.Batch), f"{what}: a {type(batch).__name__}, not a {space.Batch.__name__}")
     for name, convex in space.geometry.items():
         labels = getattr(batch, name)
@@ -113,19 +113,19 @@ def described(space: Space, batch: Any, row: int) -> str:
     """A structure as text, or why it has none."""
     try:
         return repr(space.format(space.unpack(batch[row : row + 1])[0]))
-    except Exception as error:  # it is being reported as wrong: that it has no text either is no surprise
+    except Exception as error:  # the structure is reported as wrong: it may have no text either
         return f"a structure without a text ({type(error).__name__})"
 
 
 def unchanged(batch: Any, function: Any) -> bool:
-    """Whether `function(batch)` leaves the tensors of `batch` as they were."""
+    """Whether `function(batch)` does not change the tensors of `batch`."""
     before = batch.map(torch.clone)
     function(batch)
     return same_tensors(before, batch)
 
 
 def draws_globally(function: Any) -> bool:
-    """Whether a call moves torch's global generator, which is left as it was."""
+    """Whether a call draws from torch's global generator; restores the generator."""
     with torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
         function()

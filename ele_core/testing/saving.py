@@ -1,4 +1,4 @@
-"""The check that a model with a component in it, saved and loaded, predicts the same."""
+"""The check that a model with a component predicts the same after it is saved and loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ele_core.testing.results import NotApplicable, require
 from ele_core.testing.samples import examples_of, structures
 
 QUICK = {"epochs": 1, "batch_size": 16, "evaluations": 1}
-"""Options of a training that only has to happen."""
+"""Options of the shortest training."""
 PAIRS = 12
 SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
 
@@ -41,13 +41,13 @@ def check_model_saves_and_loads(component: Component, *others: Any) -> None:
         predictor.save(Path(folder) / "model")
         after = StructuredPredictor.load(Path(folder) / "model", device="cpu", registry=registry).decode(values)
     keys = [space.keys(found.decoding.structures) for found in (before, after)]
-    require(torch.equal(*keys), "the loaded model predicts other structures")
+    require(torch.equal(*keys), "the loaded model predicts different structures: something learned is not saved")
     energies = [found.decoding.energies for found in (before, after)]
-    require(torch.equal(*energies), "the loaded model gives other energies")
+    require(torch.equal(*energies), "the loaded model gives different energies: something learned is not saved")
 
 
 def parts_of(component: Component, *others: Any) -> Iterator[Component]:
-    """The component and the registered components it was given, each of which has a section of a configuration."""
+    """The component and the installed components that it was built with: each has a section in a configuration."""
     yield component
     for other in (*others, *(getattr(component, name, None) for name in ("inputs", "surrogate", "space"))):
         known = [other.space, other.surrogate] if isinstance(other, Problem) else [other]
@@ -83,13 +83,13 @@ def section_of(component: Component) -> Table:
 
 
 def shortened(registry: Registry, kind: Any, section: Table) -> Table:
-    """The section with the shortest training that its component has an option for."""
+    """The section with the shortest training, if its component has such options."""
     fields = registry.get(kind, section["name"]).Config.model_fields
     return {**section, "training": {**section.get("training", {}), **QUICK}} if "training" in fields else section
 
 
 def fitting_backbone(registry: Registry, inputs: Component | None) -> Table:
-    """The first installed backbone that reads `inputs`, small where it is one of ours."""
+    """The first installed backbone that accepts `inputs`, with small options if ELE ships it."""
     small: dict[str, Table] = {"gru": {"embedding": 4, "layers": 1, "width": 4}, "mlp": {"hidden": [4]}}
     if inputs is None:
         return {"name": "gru", **small["gru"]}
@@ -99,7 +99,7 @@ def fitting_backbone(registry: Registry, inputs: Component | None) -> Table:
         except ConfigError:
             continue
         return {"name": name, **small.get(name, {})}
-    raise NotApplicable(f"no installed backbone reads {type(inputs).__name__}")
+    raise NotApplicable(f"no installed backbone accepts {type(inputs).__name__}")
 
 
 def default_space(registry: Registry) -> OutputSpace[Any, Any]:
@@ -110,7 +110,7 @@ def default_space(registry: Registry) -> OutputSpace[Any, Any]:
 
 
 def repeated_values(inputs: InputSpace[Any], count: int) -> list[Any]:
-    """`count` inputs: the examples again and again."""
+    """`count` inputs: the examples, repeated in turn."""
     examples = examples_of(inputs)
     return [examples[row % len(examples)] for row in range(count)]
 

@@ -18,7 +18,7 @@ from ele_core.testing.saving import check_model_saves_and_loads
 
 STRUCTURES = 24
 NEAR = 1e-4
-"""How much rounding may add to an energy of an embedding of length 1."""
+"""The largest rounding error of an energy, for embeddings of length 1."""
 
 
 def fresh_surrogate(surrogate: Surrogate, seed: int = SEED) -> Surrogate:
@@ -39,10 +39,13 @@ def check_surrogate_gives_embeddings(surrogate: Surrogate) -> None:
     """`embed` gives (B, dim) finite floats without gradient, and `dim` is known before `fit`."""
     batch = few(surrogate)
     found = surrogate.embed(batch)
-    require(found.shape == (len(batch), surrogate.dim), f"embeddings have shape {tuple(found.shape)}")
+    require(
+        found.shape == (len(batch), surrogate.dim),
+        f"embeddings have shape {tuple(found.shape)}, not {(len(batch), surrogate.dim)}",
+    )
     require(found.is_floating_point(), f"embeddings are {found.dtype}, not floats")
     require(found.isfinite().all(), "an embedding is not finite")
-    require(not found.requires_grad, "embed keeps a gradient, and with it the memory of every step")
+    require(not found.requires_grad, "embed keeps a gradient, which costs memory: use torch.no_grad")
     known = fresh_surrogate(surrogate).dim
     require(known == surrogate.dim, f"dim is {known} before fit and {surrogate.dim} after")
 
@@ -56,9 +59,9 @@ def check_surrogate_tells_structures_apart(surrogate: Surrogate) -> None:
 
 @after(check_surrogate_tells_structures_apart)
 def check_surrogate_energy_is_a_distance(surrogate: Surrogate) -> None:
-    """`energy` gives (B,) finite numbers that are not negative, and less at a structure's own embedding than at others.
+    """`energy` gives (B,) finite numbers, not negative, and less for a structure's own embedding than for others.
 
-    Where `energies` is not overridden it is a squared distance, next to zero at the structure's own embedding.
+    Unless `energies` is overridden, it is a squared distance, almost zero at the structure's own embedding.
     """
     batch = few(surrogate)
     queries = surrogate.embed(batch)
@@ -66,20 +69,23 @@ def check_surrogate_energy_is_a_distance(surrogate: Surrogate) -> None:
     for energy in (own, other):
         require(energy.shape == (len(batch),), f"energy has shape {tuple(energy.shape)}, not ({len(batch)},)")
         require(energy.isfinite().all() and bool((energy >= -NEAR).all()), "an energy is negative or not finite")
-    require(own.mean() < other.mean(), "structures have no less energy at their own embedding than at another's")
+    require(own.mean() < other.mean(), "the energy of structures is not less at their own embedding than at another's")
     if type(surrogate).energies is Surrogate.energies:
         most, scale = float(own.max()), 1 + float(queries.square().sum(dim=1).max())
-        require(most <= NEAR * scale, f"the energy at a structure's own embedding is {most:.3g}")
+        require(most <= NEAR * scale, f"the energy at a structure's own embedding is {most:.3g}, not almost zero")
 
 
 @after(check_surrogate_energy_is_a_distance)
 def check_surrogate_energies_agree(surrogate: Surrogate) -> None:
-    """`energies` of queries against embeddings (B, N) are what `energy` says of each pair."""
+    """`energies` of queries and embeddings (B, N) are equal to `energy` of each pair."""
     batch = few(surrogate)
     embeddings = surrogate.embed(batch)
     queries = embeddings.flip(0)
     table = surrogate.energies(queries, embeddings)
-    require(table.shape == (len(batch), len(batch)), f"energies have shape {tuple(table.shape)}")
+    require(
+        table.shape == (len(batch), len(batch)),
+        f"energies have shape {tuple(table.shape)}, not {(len(batch), len(batch))}",
+    )
     for column in range(len(batch)):
         rows = torch.full((len(batch),), column)
         single = surrogate.energy(queries, batch[rows])
@@ -89,9 +95,9 @@ def check_surrogate_energies_agree(surrogate: Surrogate) -> None:
 
 @after(check_surrogate_energy_is_a_distance)
 def check_surrogate_energy_at_vertices(surrogate: Surrogate) -> None:
-    """Where `differentiable`: `energy_at` a relaxed structure is its `energy`, with a finite gradient in the point."""
+    """If `differentiable`, `energy_at` a relaxed structure is its `energy`, with a finite gradient in the point."""
     if not surrogate.differentiable:
-        raise NotApplicable("the surrogate does not say that it is differentiable")
+        raise NotApplicable("the surrogate has no gradient: `differentiable` is false")
     batch = few(surrogate)
     queries = surrogate.embed(batch).roll(1, dims=0)
     point = surrogate.space.relax(batch)
@@ -100,7 +106,7 @@ def check_surrogate_energy_at_vertices(surrogate: Surrogate) -> None:
     expected = surrogate.energy(queries, batch)
     off = float((found.detach() - expected).abs().max())
     require(off <= NEAR * (1 + float(expected.max())), f"energy_at and energy differ by {off:.3g} at vertices")
-    require(found.requires_grad, "energy_at has no gradient in the point")
+    require(found.requires_grad, "energy_at has no gradient in the point: do not detach it")
     gradients = torch.autograd.grad(found.sum(), list(leaves.values()), allow_unused=True)
     moved = [gradient for gradient in gradients if gradient is not None and bool(gradient.any())]
     require(moved, "the gradient of energy_at is zero")
@@ -109,24 +115,27 @@ def check_surrogate_energy_at_vertices(surrogate: Surrogate) -> None:
 
 @after(check_surrogate_gives_embeddings)
 def check_surrogate_rows_are_independent(surrogate: Surrogate) -> None:
-    """The embedding of a structure does not depend on the others; batches of one and of none work."""
+    """The embedding of a structure does not depend on the others; batches of one and of no structures work."""
     batch = few(surrogate)
     together = surrogate.embed(batch)
     for row in range(len(batch)):
         alone = surrogate.embed(batch[row : row + 1])
         require(close(alone, together[row : row + 1]), f"the embedding of row {row} depends on the other rows")
     empty = surrogate.embed(batch[:0])
-    require(empty.shape == (0, surrogate.dim), f"no structures have embeddings of shape {tuple(empty.shape)}")
+    require(
+        empty.shape == (0, surrogate.dim),
+        f"embeddings of no structures have shape {tuple(empty.shape)}, not (0, {surrogate.dim})",
+    )
 
 
 @after(check_surrogate_gives_embeddings)
 def check_surrogate_leaves_all_alone(surrogate: Surrogate) -> None:
-    """`embed` writes neither into its batch nor into what was learned, and draws nothing at random."""
+    """`embed` changes neither its batch nor its state, and does not draw from torch's global generator."""
     before = {name: value.clone() for name, value in surrogate.state().items()}
     batch = few(surrogate)
-    require(unchanged(batch, surrogate.embed), "embed changed its batch in place")
+    require(unchanged(batch, surrogate.embed), "embed changed its batch in place: clone it first")
     require(not draws_globally(lambda: surrogate.embed(batch)), "embed draws from torch's global generator")
-    require(same_state(before, surrogate.state()), "embed changes what was learned")
+    require(same_state(before, surrogate.state()), "embed changes the state of the surrogate")
 
 
 @after(check_surrogate_gives_embeddings)
@@ -136,12 +145,12 @@ def check_surrogate_state_is_complete(surrogate: Surrogate) -> None:
     fresh.restore({name: value.clone() for name, value in surrogate.state().items()})
     batch = few(surrogate)
     same = torch.equal(fresh.embed(batch), surrogate.embed(batch))
-    require(same, "a restored surrogate embeds differently: something learned is not in its state")
+    require(same, "a restored surrogate embeds differently: `state` does not hold all that was learned")
 
 
 @after(check_surrogate_state_is_complete)
 def check_surrogate_fit_is_seeded(surrogate: Surrogate) -> None:
-    """`fit` from the same seed and data learns the same to the bit, and leaves torch's global generator as it was."""
+    """`fit` with the same seed and data gives a bit-equal state, and does not draw from torch's global generator."""
     require_seeded_fit(lambda: fitted_surrogate(surrogate))
 
 
@@ -161,12 +170,12 @@ SURROGATE_CHECKS = (
 
 
 def check_surrogate(surrogate: Surrogate, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
-    """Every law of a surrogate, on a copy fitted on a few structures. `expected_failures`: name → reason."""
+    """Run every check of a surrogate, on a copy fitted on a few structures. `expected_failures`: check → reason."""
     return run_checks(SURROGATE_CHECKS, (fitted_surrogate(surrogate),), expected_failures)
 
 
 def few(surrogate: Surrogate) -> Any:
-    """Structures to embed, some of which `fit` saw."""
+    """Structures to embed; `fit` has seen some of them."""
     return structures(surrogate.space, STRUCTURES + 6)[-8:]
 
 
@@ -176,11 +185,14 @@ def same_state(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
 
 
 def require_seeded_fit(fitted: Callable[[], Surrogate | Regressor]) -> None:
-    """What `fitted` makes anew is the same to the bit whatever torch's global generator holds, and leaves it alone."""
+    """Require two calls of `fitted` to give bit-equal states, and not to draw from torch's global generator."""
     made: list[Surrogate | Regressor] = []
-    require(not draws_globally(lambda: made.append(fitted())), "fit draws from torch's global generator")
+    require(
+        not draws_globally(lambda: made.append(fitted())),
+        "fit draws from torch's global generator: use `context.generator`",
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4711)
         made.append(fitted())
     same = same_state(made[0].state(), made[1].state())
-    require(same, "two fits from the same seed learn different things")
+    require(same, "two fits with the same seed give different states")

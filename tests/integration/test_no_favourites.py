@@ -22,7 +22,7 @@ from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.experiments.ranges import Range
 from ele_core.experiments.study import Row, Scale, Table
 from ele_core.experiments.sweep import sweep
-from ele_core.experiments.tune import Search
+from ele_core.experiments.tune import TuningSearch
 from ele_core.interfaces import Choice, Trace
 from ele_core.plugins import PluginInfo, registry
 from ele_core.plugins.loader import collect
@@ -195,7 +195,7 @@ def test_a_decoder_written_before_traces_still_decodes(run):
 def test_a_trial_is_pruned_by_the_stage_of_its_regressor(tmp_path, monkeypatch):
     monkeypatch.setattr(MeansRegressor, "mismatches", itertools.count(1))
     ranges = {"regressor.scale": Range(low=0.5, high=2.0)}
-    search = Search("number-words", TINY, ranges, tmp_path / "trials", limit=4, prune=True)
+    search = TuningSearch("number-words", TINY, ranges, tmp_path / "trials", limit=4, prune=True)
     search.run(7, Monitor())
     found = search.open(search.metric(Monitor())).get_trials()
     assert [trial.state.name for trial in found] == ["COMPLETE"] * 5 + ["PRUNED"] * 2

@@ -1,4 +1,4 @@
-"""A study of a paper, run here: what is missing is run, what was interrupted goes on, what is there is left alone."""
+"""Run a study of a paper: start missing jobs, resume interrupted ones, and keep the results of finished ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ele_core.errors import ConfigError, Interrupted
+from ele_core.errors import ConfigError, Interrupted, counted
 from ele_core.experiments.reproduce.forecast import Forecast, in_words
 from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
@@ -32,22 +32,22 @@ __all__ = ["Plan", "Reproduction", "find_study", "in_words", "make_plan"]
 
 @dataclasses.dataclass(frozen=True)
 class Reproduction:
-    """A plan with its folders: `folder/STUDY-SCALE` for records, tables and figures, `runs` for what was trained."""
+    """A plan with its folders: records, tables and figures in `folder/STUDY-SCALE`, trained runs in `runs`."""
 
     plan: Plan
     folder: Path
     runs: Path
     monitor: Monitor
     again: bool = False
-    """Begin anew with what is there already."""
+    """Remove the records and runs of these jobs first, and start over."""
 
     @property
     def results(self) -> Path:
-        """Where this study at this scale writes."""
+        """The folder for the results of this study at this scale."""
         return self.folder / f"{self.plan.study.name}-{self.plan.scale}"
 
     def record_of(self, job: Job) -> Measurement | None:
-        """The record of a job, if there is one with the same settings."""
+        """The record of a job; None if there is none with the same settings."""
         file = self._file_of(job)
         record = read_record(file) if file.exists() else None
         return record if record is not None and record.get("settings") == job.settings else None
@@ -57,7 +57,7 @@ class Reproduction:
         return [job for job in self.plan.jobs if self.record_of(job) is None]
 
     def forecast(self) -> Forecast:
-        """What the jobs that are done, with whatever seed, say about those that are not."""
+        """Estimate the times of jobs from the finished ones, of any seed."""
         rows = {row.name: row for row in self.plan.study.rows}
         return Forecast(self.plan.scale, rows, [record for record in self._known() if record["row"] in rows])
 
@@ -68,14 +68,15 @@ class Reproduction:
             shutil.rmtree(folder_of(job, self.plan, self.runs), ignore_errors=True)
 
     def run(self) -> list[Path]:
-        """Do what is missing, then write the table; returns the files to look at."""
+        """Run the missing jobs and write the table; return the files to look at."""
         if self.again:
             self._forget()
         for row, reason in self.plan.skipped.items():
             self.monitor.message(f"skipped: {row} {reason}")
         missing, count = self.missing(), len(self.plan.jobs)
         if len(missing) < count:
-            self.monitor.message(f"{count - len(missing)} of {count} are in {self.results} already")
+            done = count - len(missing)
+            self.monitor.message(f"{done} of {counted(count, 'result')} already in {self.results}")
         with ExitStack() as stack:
             if missing:
                 stack.enter_context(locked(self.results / "lock", f"reproducing {self.plan.study.name}"))
@@ -86,14 +87,14 @@ class Reproduction:
         return self._write_tables() if isinstance(self.plan.study, Table) else sorted(self.results.rglob("*.svg"))
 
     def _carry_out(self, job: Job) -> None:
-        """Train, measure, and write the record."""
+        """Train and measure a job, and write its record."""
         folder, started = folder_of(job, self.plan, self.runs), time.monotonic()
         before = (training_seconds(folder) or 0.0) if unfinished(folder) else 0.0
         try:
             run = trained(job, self.plan, self.runs, self.monitor)
             content = self._measured(job, run)
         except Interrupted as stopped:
-            fix = f"Run the same command again{', without --again' if self.again else ''}: it goes on from here."
+            fix = f"Run the same command again{', without --again,' if self.again else ''} to continue."
             where, number = str(self.results), stopped.exit_code - 128
             raise Interrupted(stopped.what, signal=number, where=where, fix=fix) from stopped
         record = {
@@ -110,7 +111,7 @@ class Reproduction:
         write_text(self._file_of(job), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
     def _measured(self, job: Job, run: Run) -> dict[str, Any]:
-        """The outcome of a job: metrics, a sweep, or drawings."""
+        """Measure a job: metrics, a sweep, or drawings."""
         study, command, monitor = self.plan.study, self._command(job), self.monitor
         started = time.monotonic()
         if isinstance(study, ShareSweep):
@@ -130,12 +131,13 @@ class Reproduction:
         return {**circumstances(run, command=command, seconds=round(time.monotonic() - started, 1)), **outcome}
 
     def _write_tables(self) -> list[Path]:
-        """The table of all records that are there with the settings of now, whatever their seed."""
+        """Write the table of all records with the current settings, of any seed."""
         study, plan = self.plan.study, self.plan
         assert isinstance(study, Table)
         known, records = read_records(self.results), self._known()
         if len(records) < len(known):
-            self.monitor.message(f"{len(known) - len(records)} records with other settings are not in the table")
+            others = counted(len(known) - len(records), "record")
+            self.monitor.message(f"left out of the table: {others} with other settings")
         made = ComparisonTable(study, plan.scale, records, plan.references, plan.skipped)
         files = {self.results / f"{study.name}.md": made.markdown(), self.results / f"{study.name}.tex": made.latex()}
         for file, text in files.items():
@@ -143,14 +145,14 @@ class Reproduction:
         return list(files)
 
     def _known(self) -> list[Measurement]:
-        """The records that are there with the settings of now, whatever their seed."""
+        """All records with the current settings, of any seed."""
         return up_to_date(read_records(self.results), self.plan.current)
 
     def _file_of(self, job: Job) -> Path:
         return self.results / f"{job.slug}.json"
 
     def _command(self, job: Job) -> list[str]:
-        """What gets the record again, whatever else was asked for at the same time; files by their name."""
+        """The command that makes this record alone; files are given by name, without their folders."""
         options = self.plan.study.files
         config = job.shown.model_dump(mode="json")
         files = [word for name in job.row.files for word in ("--file", f"{name}={value_at(config, options[name])}")]
@@ -159,7 +161,7 @@ class Reproduction:
 
 
 def check_metrics(study: Table, measured: Mapping[str, float]) -> None:
-    """A metric that the table should show and that is not measured is a mistake in the study."""
+    """Refuse a study whose table shows a metric that is not measured."""
     for name in study.metrics:
         if name not in measured:
             what = f"there is no metric '{name}'.{closest(name, list(measured))}"

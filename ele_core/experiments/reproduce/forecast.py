@@ -1,4 +1,4 @@
-"""How long the rest will take: declared times, corrected by those that were measured."""
+"""Forecast of the remaining time: declared times, corrected by measured ones."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ele_core.experiments.study import Row
 
 @dataclasses.dataclass(frozen=True)
 class Forecast:
-    """Times of jobs at one scale."""
+    """Expected times of jobs at one scale."""
 
     scale: str
     rows: Mapping[str, Row]
     records: Sequence[Mapping[str, Any]]
-    """What was measured, with whatever seed."""
+    """Records of finished jobs, of any seed."""
 
     def seconds(self, jobs: Sequence[Job]) -> float | None:
-        """Of some jobs together; none where neither a declared nor a measured time is known of one of them."""
+        """Seconds for all `jobs` together; None if one of them has neither a declared nor a measured time."""
         times = [self._seconds(job) for job in jobs]
         return None if None in times else sum(time for time in times if time is not None)
 
@@ -32,19 +32,19 @@ class Forecast:
         return None if declared is None else 60 * declared * self._pace()
 
     def _pace(self) -> float:
-        """How much slower this machine is than declared."""
+        """Measured time of the finished jobs, divided by their declared time; 1 if nothing is known."""
         pairs = [(spent(record), self.rows[record["row"]].minutes.get(self.scale)) for record in self.records]
         known = [(seconds, 60 * minutes) for seconds, minutes in pairs if minutes]
         return sum(seconds for seconds, _ in known) / sum(declared for _, declared in known) if known else 1.0
 
 
 def spent(record: Mapping[str, Any]) -> float:
-    """Seconds from the start of the job to its record, those before an interruption included."""
+    """Seconds from the start of the job to its record, including those before an interruption."""
     return float(record.get("wall_seconds", 0.0))
 
 
 def in_words(seconds: float | None) -> str:
-    """A duration as one says it."""
+    """A duration as text: 5 s, 2 min, 2.5 h."""
     if seconds is None:
         return "an unknown time"
     if seconds < 90:

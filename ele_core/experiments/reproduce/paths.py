@@ -1,4 +1,4 @@
-"""The way of a decoder as a figure: what the structures of a few inputs look like at some of its steps."""
+"""The trace of a decoder as a figure: the structures of a few inputs at some of its steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ele_core.runtime.monitor import Monitor
 def draw_paths(
     study: Paths, run: Run, overrides: Sequence[str], target: Path, monitor: Monitor
 ) -> list[dict[str, Any]]:
-    """Decode a few test inputs, write `target`.svg and .png, and return what is drawn: one entry an input."""
+    """Decode a few test inputs, write `target`.svg and .png, and return what is drawn: one entry per input."""
     model = run.model(overrides)
     context = context_for(model.config, monitor, Processes())
     data = run.data(context).data
@@ -29,7 +29,7 @@ def draw_paths(
     trace = model.decode(model.queries(inputs), trace=True, context=context).trace
     if trace is None:
         fix = "Choose a decoder that can record one (Decoder.traces)."
-        raise ConfigError(f"decoder '{model.config.decoder.name}' left no trace to draw.", where="decoder", fix=fix)
+        raise ConfigError(f"decoder '{model.config.decoder.name}' recorded no trace to draw.", where="decoder", fix=fix)
     chosen = evenly(len(trace.steps), study.pictures)
     followed = [follow(model, trace, number, chosen, truths) for number in range(len(inputs))]
     cells = [cells for _, cells in followed]
@@ -41,7 +41,7 @@ def draw_paths(
 def follow(
     model: Model, trace: Trace, number: int, chosen: Sequence[int], truths: Any
 ) -> tuple[dict[str, Any], list[Cell]]:
-    """One input: each chosen step with structure, energy and distance, as numbers and as pictures; then the truth."""
+    """The chosen steps of one input, as numbers (structure, energy, metric) and as pictures, followed by the truth."""
     space = model.space
     metric: Metric[Any] = space.metrics[0]
     own = slice(number, number + 1)
@@ -59,7 +59,7 @@ def follow(
 
 
 def evenly(count: int, pictures: int) -> list[int]:
-    """At most so many places among `count`, evenly from the first to the last."""
+    """At most `pictures` of `count` indices, evenly spaced from the first to the last."""
     if pictures >= count:
         return list(range(count))
     return [round(place * (count - 1) / (pictures - 1)) for place in range(pictures)] if pictures > 1 else [count - 1]

@@ -1,4 +1,4 @@
-"""What a study asks for, job by job: its configuration, where its run and its record go, and why it cannot be run."""
+"""The jobs of a study: their configurations, the names of their runs and records, and why rows cannot be run."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ class Job:
     seed: int
     limit: int | None
     config: RunConfig
-    """What is run here."""
+    """The configuration that is run."""
     shown: RunConfig
-    """The same as a record shows it: files by their name, wherever they are."""
+    """The same as a record shows it: files by name, without their folders."""
     files: Mapping[str, str]
-    """The digests of the files it reads."""
+    """The digests of the files that it reads, by name."""
     details: Mapping[str, Any]
-    """What else the outcome depends on."""
+    """Other settings that the result depends on, such as the lines of a sweep."""
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Row and seed, for messages."""
         return f"{self.row.name}, seed {self.seed}"
 
     @property
     def slug(self) -> str:
-        """For names of files."""
+        """Row and seed, for file names."""
         return f"{slug(self.row.name)}-seed{self.seed}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that the outcome depends on: what is there with the same settings is not measured again."""
+        """Everything that the result depends on: a record with the same settings is not measured again."""
         config = self.shown.model_dump(mode="json", exclude={"device"})
         settings = {"config": config, "limit": self.limit, "files": dict(self.files), **self.details}
-        return json.loads(json.dumps(settings))  # type: ignore[no-any-return]  # as it is read back
+        return json.loads(json.dumps(settings))  # type: ignore[no-any-return]  # equal to what is read back
 
     @property
     def training(self) -> str:
-        """A name for the run: the same for the same training."""
+        """A hash that names the run: equal if the training is the same."""
         return hashed([settled(self.shown), self.files])
 
     @property
     def embedding(self) -> str:
-        """A name for the learned loss: the same for the same outputs and the same surrogate."""
+        """A hash that names the learned loss: equal if outputs and surrogate are the same."""
         options = {path: value for path, value in settled(self.shown).items() if path.startswith(EMBEDDING)}
         return hashed([options, self.files])
 
@@ -88,15 +88,15 @@ class Plan:
     scale: str
     jobs: Sequence[Job]
     skipped: Mapping[str, str]
-    """Rows that cannot be run here, asked for or not → why, as a sentence."""
+    """Rows that cannot be run here, requested or not → why, as a sentence."""
     current: Mapping[str, Mapping[str, Any]]
-    """The settings of every row that can be run, asked for or not, whatever the seed."""
+    """The settings, without the seed, of every row that can be run, requested or not."""
     references: Mapping[str, Reference]
     """The published results of the task, by name."""
 
 
 def find_study(name: str, registry: Registry | None = None) -> tuple[str, Study]:
-    """The task and the study called `name`, or TASK/NAME where several tasks have one of that name."""
+    """Find the study called `name` and its task; write TASK/NAME if several tasks have a study of that name."""
     known = registry or installed()
     found = [(task, study) for task in known.names("task") for study in _studies(task, known)]
     fitting = [(task, study) for task, study in found if name in (study.name, f"{task}/{study.name}")]
@@ -118,7 +118,7 @@ def make_plan(
     files: Mapping[str, str] | None = None,
     registry: Registry | None = None,
 ) -> Plan:
-    """Seed after seed, and row after row in each, so that one seed is complete as early as it can be."""
+    """Plan the jobs of a study: all rows of one seed come before the next seed."""
     chosen = scale or next(iter(study.scales))
     if chosen not in study.scales:
         fix = f"Scales of {study.name}: {', '.join(study.scales)}."
@@ -147,7 +147,7 @@ def make_plan(
 
 
 def check_references(task: str, known: Sequence[str], study: Study) -> None:
-    """A row that stands beside a published result that there is not is a mistake in the study."""
+    """Refuse a study with a row whose published reference does not exist."""
     for row in study.rows:
         if row.reference is not None and row.reference not in known:
             what = f"there is no reference '{row.reference}'.{closest(row.reference, known)}"
@@ -158,7 +158,7 @@ def check_references(task: str, known: Sequence[str], study: Study) -> None:
 def make_job(
     task: str, study: Study, scale: str, row: Row, seed: int, files: Mapping[str, File], registry: Registry
 ) -> Job:
-    """One row with one seed; an option or a component that there is not raises."""
+    """Make the job of one row and one seed; unknown options and components raise."""
     own = [*study.scales[scale].overrides, *row.overrides, *row.scales.get(scale, ()), f"seed={seed}"]
     real = [f"{study.files[name]}={json.dumps(str(files[name].path))}" for name in row.files]
     shown = [f"{study.files[name]}={json.dumps(files[name].path.name)}" for name in row.files]
@@ -174,14 +174,14 @@ def make_job(
 
 
 def details_of(study: Study) -> dict[str, Any]:
-    """What a figure depends on besides its model."""
+    """The settings of a figure that are not in its configuration."""
     if isinstance(study, ShareSweep):
         return {"lines": {line: list(options) for line, options in study.lines.items()}}
     return {"examples": study.examples, "pictures": study.pictures} if isinstance(study, Paths) else {}
 
 
 def missing(row: Row, files: Mapping[str, File]) -> str | None:
-    """What a row needs and does not have, as a sentence."""
+    """Which file or package a row lacks, as a sentence; None if it can be run."""
     for name in row.files:
         if name not in files:
             return f"needs --file {name}=PATH."
@@ -192,7 +192,7 @@ def missing(row: Row, files: Mapping[str, File]) -> str | None:
 
 
 def chosen_rows(study: Study, names: Sequence[str]) -> set[str]:
-    """The rows that are asked for, by name whatever the case; all, if none are."""
+    """The names of the requested rows, compared by their slugs; all rows if `names` is empty."""
     known = {slug(row.name): row for row in study.rows}
     for name in names:
         if slug(name) not in known:
@@ -204,7 +204,7 @@ def chosen_rows(study: Study, names: Sequence[str]) -> set[str]:
 
 
 def given_files(study: Study, files: Mapping[str, str]) -> dict[str, File]:
-    """The files that were given, which must be there."""
+    """The files that the user gave, with digests; unknown names and missing files raise."""
     for name, path in files.items():
         if name not in study.files:
             what = f"{study.name} takes no file '{name}'.{closest(name, list(study.files))}"
@@ -226,17 +226,17 @@ def digest_of(path: Path) -> str:
 
 
 def hashed(value: Any) -> str:
-    """A short hash of what JSON can hold."""
+    """A short hash of a value that JSON can hold."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def slug(name: str) -> str:
-    """A name in the letters of file names: "ELE + ONNPT" is ele-onnpt."""
+    """A name as part of a file name: "ELE + ONNPT" → ele-onnpt."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def closest(name: str, names: Sequence[str]) -> str:
-    """A guess at what was meant."""
+    """A suggestion for a misspelt name, to append to a message; empty if no name is close."""
     close = get_close_matches(name, names, 1)
     return f" Did you mean '{close[0]}'?" if close else ""
 

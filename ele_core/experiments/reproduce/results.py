@@ -1,4 +1,4 @@
-"""The records of a study: reading them, telling those of now from old ones, means over seeds."""
+"""The records of a study: reading them, selecting those with current settings, means over seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ele_core.experiments.reproduce.plan import without_seed
 from ele_core.files.archive import read_json
 
 Measurement = dict[str, Any]
-"""What one row with one seed came to."""
+"""The record of one row with one seed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Summary:
 
     mean: float
     deviation: float | None
-    """The standard deviation of a sample; none where there is one value only."""
+    """The standard deviation of a sample; None if there is only one value."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary:
@@ -32,25 +32,25 @@ class Summary:
 
 
 def read_records(folder: Path) -> list[Measurement]:
-    """Every record in a folder, by name."""
+    """Read every record in a folder, ordered by file name."""
     return [read_record(file) for file in sorted(folder.glob("*.json"))]
 
 
 def read_record(file: Path) -> Measurement:
-    """A record that was written; what is none is refused, and left alone."""
+    """Read a record; refuse a file that is not one, and do not change it."""
     try:
         record = read_json(file)
     except ModelError as error:
-        raise DataError(error.what, where=str(file), fix="Remove it to measure anew.") from None
+        raise DataError(error.what, where=str(file), fix="Remove it to measure again.") from None
     if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
         raise DataError("not a record of a study.", where=str(file), fix="Choose another folder with -o.")
     return record
 
 
 def up_to_date(records: Sequence[Measurement], current: Mapping[str, Mapping[str, Any]]) -> list[Measurement]:
-    """The records with the settings that their row has now.
+    """The records with the current settings of their row.
 
-    Of a row whose settings are not known, because it cannot be run now, those that agree with most of the others.
+    If a row cannot be run now, its current settings are unknown: keep its records with the most frequent settings.
     """
     kept = []
     for row in dict.fromkeys(record["row"] for record in records):

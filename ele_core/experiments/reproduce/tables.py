@@ -19,12 +19,12 @@ SPECIAL = {
     "^": r"\textasciicircum{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
-"""Characters that mean something else in LaTeX."""
+"""Characters with a special meaning in LaTeX → how to write them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonTable:
-    """What was measured at one scale, and what was published."""
+    """A table of results measured at one scale beside the published ones."""
 
     study: Table
     scale: str
@@ -67,7 +67,7 @@ class ComparisonTable:
         )
 
     def cells(self) -> list[list[str]]:
-        """The heading, and a line for each row of the study: each metric as published and as measured here."""
+        """The heading, then one line per row of the study: each metric as published and as measured here."""
         published = {name for reference in self.references.values() for name in reference.values}
         header = ["method"]
         for name in self.study.metrics:
@@ -88,7 +88,7 @@ class ComparisonTable:
         return [*found, *(", ".join(f"{n:,}" for n in numbers) or NOTHING for numbers in (seeds, pairs))]
 
     def notes(self) -> list[str]:
-        """What a reader must know to compare."""
+        """Notes for the reader: scale, seeds, pairs, dates, sources, and rows that were not measured."""
         shown = {row.reference for row in self.study.rows}
         sources = dict.fromkeys(reference.source for name, reference in self.references.items() if name in shown)
         found = [f"Scale {self.scale}: {self.study.scales[self.scale].summary}"]
@@ -106,13 +106,13 @@ class ComparisonTable:
         return [*found, *([f"Not measured: {told}"] if told else [])]
 
     def _fewer(self) -> list[str]:
-        """Which rows were measured on a part of the test pairs."""
+        """Notes on rows that were measured on only a part of the test pairs."""
         counts = {(r["row"], int(r["metrics"]["examples"]), r["sizes"]["test"]) for r in self.records}
         return [f"{row}: the first {n:,} of {all_:,} test pairs only." for row, n, all_ in sorted(counts) if n < all_]
 
 
 def as_published(reference: Reference | None, metric: str) -> str:
-    """A published figure, with its standard deviation where there is one."""
+    """A published figure, with its standard deviation if known."""
     if reference is None or metric not in reference.values:
         return NOTHING
     return as_text(Summary(reference.values[metric], reference.deviations.get(metric)))
@@ -126,6 +126,6 @@ def as_text(summary: Summary | None) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX shows it; two hyphens stay two."""
+    """Escape text for LaTeX; two hyphens do not become a dash."""
     parts = ("".join(SPECIAL.get(character, character) for character in part) for part in text.split("--"))
     return "-{}-".join(parts)

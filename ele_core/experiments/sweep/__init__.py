@@ -1,4 +1,4 @@
-"""How much the candidates matter: every decoder on smaller and smaller shares of them, as records and as a figure."""
+"""Sweep over shares of the candidates: measure decoders on each share, and write records and a figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.display.notebook import table
-from ele_core.errors import ConfigError, DataError
+from ele_core.errors import ConfigError, DataError, counted
 from ele_core.experiments.sweep.figure import draw
 from ele_core.experiments.sweep.lines import Line, Measurement, installed_lines, lines_for, percent
 from ele_core.files.atomic import write_text
@@ -48,10 +48,10 @@ def sweep(
 ) -> Sweep:
     """Measure each line on each share, and write `sweep.json`, `sweep.svg` and `sweep.png` into `folder`.
 
-    Without `lines`, every variant of an installed decoder that the run's surrogate allows. `changes` are further
-    overrides, by line. `sweep.json` grows with every measurement, and what stands there with the same settings is not
-    measured again. The figure and what is returned hold all that was measured with this model on these pairs, now or
-    before.
+    By default `lines` are all variants of installed decoders that the run's surrogate allows. `changes` are further
+    overrides, by line. Each measurement is added to `sweep.json`; one that is there with the same settings is not
+    repeated. The figure and the returned sweep hold all measurements of this model on these pairs, including earlier
+    ones.
     """
     check_names(lines, run.config.registry)
     check_shares(shares)
@@ -62,7 +62,7 @@ def sweep(
     file = folder / "sweep.json"
     missing = [point for point in points if point.settings not in map(settings_of, read_records(file))]
     if len(missing) < len(points):
-        monitor.message(f"{len(points) - len(missing)} of {len(points)} measurements are in {file} already")
+        monitor.message(f"{len(points) - len(missing)} of {counted(len(points), 'measurement')} already in {file}")
     with locked(folder / "lock", "sweeping"):
         for number, point in enumerate(missing, start=1):
             monitor.message(f"{number} of {len(missing)}: {point.line}, {percent(point.share)} of the candidates")
@@ -76,7 +76,7 @@ def sweep(
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """The measurements of one model on the same pairs, line after line, each by growing share."""
+    """The measurements of one model on the same pairs, ordered by line and share."""
 
     records: list[Measurement]
     columns: list[str]
@@ -84,11 +84,11 @@ class Sweep:
     panels: list[Metric[Any]]
     """The metrics that the figure shows."""
     lines: list[Line] = dataclasses.field(default_factory=list)
-    """Every line of the model, measured or not: the place of a line decides how it looks."""
+    """Every line of the model, measured or not: its index determines its colour, marker and stroke."""
 
     @classmethod
     def of(cls, records: Iterable[Measurement], lines: list[Line], model: Model) -> Sweep:
-        """Records in the order of the figure: the primary metric of the model's space, and `exact`."""
+        """Sort the records by line and share; the figure shows the primary metric of the model's space, and `exact`."""
         order = [line.name for line in lines]
         metrics = {metric.name: metric for metric in (*model.space.metrics, model.space.exact_match)}
         panels = dict.fromkeys((next(iter(metrics)), model.space.exact_match.name))
@@ -119,23 +119,23 @@ class Sweep:
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A point of the figure to be: a line on a share of the candidates, and all that settles the outcome."""
+    """A point to measure: a line on a share of the candidates, with everything that the result depends on."""
 
     line: str
     share: float
     overrides: list[str]
-    """What differs from the run's own configuration."""
+    """Overrides of the run's configuration."""
     config: RunConfig
     place: dict[str, Any]
-    """What the pairs and the model are."""
+    """The split, the number of pairs and the hash of the model."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that the outcome depends on."""
+        """Everything that the result depends on."""
         return {**self._position, "decoder": self.config.decoder.model_dump(mode="json")}
 
     def replaces(self, record: Measurement) -> bool:
-        """Whether `record` would be the same point of the figure, perhaps measured with other options."""
+        """Whether `record` is the same point of the figure, perhaps measured with other options."""
         return all(record.get(name) == value for name, value in self._position.items())
 
     @property
@@ -144,7 +144,7 @@ class Point:
 
 
 def settings_of(record: Measurement) -> dict[str, Any]:
-    """The settings of a point that was measured."""
+    """The settings of a recorded measurement, comparable to `Point.settings`."""
     return {name: record.get(name) for name in ("line", "share", "split", "pairs", "model", "decoder")}
 
 
@@ -173,7 +173,7 @@ class Bench:
         self.pairs: tuple[list[Any], Any] | None = None
 
     def point(self, line: str, share: float) -> Point:
-        """A line on a share, with the configuration it is decoded by."""
+        """The point of a line and a share, with the configuration to decode with."""
         differing = [*self.lines[line].overrides, f"candidates.share={share}", *self.changes.get(line, ())]
         config = configuration.load(self.run.folder / "config.toml", differing, self.run.registry)
         return Point(line, share, differing, config, self.place)
@@ -190,7 +190,7 @@ class Bench:
         return {"line": point.line, "share": point.share, "overrides": point.overrides, **about, **self.place}
 
     def measured(self, record: Measurement) -> bool:
-        """Whether a record is of this model on these pairs, and of a line that there is."""
+        """Whether a record belongs to this model, to these pairs and to a known line."""
         return record.get("line") in self.lines and all(record.get(name) == value for name, value in self.place.items())
 
     def _load(self) -> tuple[list[Any], Any]:
@@ -200,7 +200,7 @@ class Bench:
 
 
 def check_names(names: Sequence[str], registry: Registry) -> None:
-    """Refuse the name of a line that no installed decoder has, with the nearest one and all there are."""
+    """Refuse names of lines that no installed decoder has; the error suggests the closest and lists all."""
     lines = installed_lines(registry)
     for name in names:
         if name not in lines:
@@ -210,7 +210,7 @@ def check_names(names: Sequence[str], registry: Registry) -> None:
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """Refuse what is no share."""
+    """Refuse shares that are not above 0 and at most 1."""
     for share in shares:
         if not 0 < share <= 1:
             fix = "give a number above 0 and up to 1, such as 0.1 for 10 %."
@@ -218,13 +218,13 @@ def check_shares(shares: Sequence[float]) -> None:
 
 
 def read_records(file: Path) -> list[Measurement]:
-    """The measurements written so far."""
+    """Read the measurements written so far."""
     if not file.exists():
         return []
     try:
         records = json.loads(file.read_text("utf-8"))
     except ValueError as error:
-        raise DataError(f"damaged: {error}.", where=str(file), fix="Remove it to measure anew.") from None
+        raise DataError(f"damaged: {error}.", where=str(file), fix="Remove it to measure again.") from None
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise DataError("not the results of a sweep.", where=str(file), fix="Choose another folder with -o.")
     return records

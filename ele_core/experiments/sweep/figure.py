@@ -1,4 +1,4 @@
-"""A sweep as a figure: a panel for each metric, a line for each way to decode."""
+"""A sweep as a figure: one panel per metric, one line per variant of a decoder."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "ele",  # equal results give equal files
 }
-# The colours are those of Okabe and Ito, which people tell apart whatever their colour vision.
+# The colours are those of Okabe and Ito, which people with any colour vision can tell apart.
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 STROKES = ("-", ":", "--", "-", "-.")
 DOTS = 200
-"""Dots to an inch of the PNG."""
+"""Dots per inch of the PNG."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Look:
 
     @classmethod
     def at(cls, place: int) -> Look:
-        """The look of the line at a place; marker and stroke alone tell the first 35 lines apart."""
+        """The look of the line at index `place`; marker and stroke alone distinguish the first 35 lines."""
         return cls(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], STROKES[place % len(STROKES)])
 
 
@@ -61,7 +61,7 @@ def draw(records: Sequence[Measurement], panels: Sequence[Metric[Any]], lines: S
 
 
 def figure(records: Sequence[Measurement], panels: Sequence[Metric[Any]], lines: Sequence[Line]) -> Figure:
-    """A panel for each metric, a line for each decoder, over the share of the candidates."""
+    """One panel per metric, one line per decoder, over the share of the candidates."""
     from matplotlib.figure import Figure
 
     count = len(panels)
@@ -75,14 +75,14 @@ def figure(records: Sequence[Measurement], panels: Sequence[Metric[Any]], lines:
 
 
 def draw_panel(axes: Axes, metric: Metric[Any], records: Sequence[Measurement], lines: Sequence[Line]) -> None:
-    """One metric of all lines; a logarithmic axis, ticked at the shares that were measured."""
+    """Draw one metric of all lines, on a logarithmic axis with ticks at the measured shares."""
     for place, line in enumerate(lines):
         own = [record for record in records if record["line"] == line.name]
         if own:
             values = [record["metrics"][metric.name] for record in own]
             shares = [record["share"] for record in own]
             look = Look.at(place)
-            over = 2 if look.stroke == "-" else 3  # a broken line over a whole one: both are seen where they meet
+            over = 2 if look.stroke == "-" else 3  # dashed over solid, so that both are visible where they meet
             style = f"{look.stroke}{look.marker}"
             axes.plot(shares, values, style, color=look.colour, fillstyle="none", label=line.label, zorder=over)
     shares = sorted({record["share"] for record in records})

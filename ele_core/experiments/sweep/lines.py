@@ -1,4 +1,4 @@
-"""The ways to decode that a sweep follows: the variants that the installed decoders declare."""
+"""The lines of a sweep: the variants that the installed decoders declare."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Measurement = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A way to decode that is followed over the shares: a variant of a decoder."""
+    """A line of the figure: a variant of a decoder, measured on several shares."""
 
     decoder: str
     variant: Variant
 
     @property
     def name(self) -> str:
-        """What `--decoder` and the measurements call it."""
+        """The name in `--decoder` and in measurements."""
         return self.variant.name
 
     @property
     def label(self) -> str:
-        """What the figure calls it."""
+        """The name in the figure."""
         return self.variant.label or self.variant.name
 
     @property
     def overrides(self) -> list[str]:
-        """What differs from a run's own configuration."""
+        """Overrides of a run's configuration that select this variant."""
         options = flatten({"decoder": self.variant.options}).items()
         return [f"decoder={self.decoder}", *(written(path, value) for path, value in options)]
 
@@ -59,7 +59,7 @@ def installed_lines(registry: Registry) -> dict[str, Line]:
 
 
 def lines_for(model: Model, asked: Sequence[str] = ()) -> dict[str, Line]:
-    """The lines that this model's surrogate allows, and those asked for by name."""
+    """The lines that this model's surrogate allows, and those that `asked` names."""
     return {
         name: line
         for name, line in installed_lines(model.config.registry).items()
@@ -68,7 +68,7 @@ def lines_for(model: Model, asked: Sequence[str] = ()) -> dict[str, Line]:
 
 
 def allowed(line: Line, model: Model) -> bool:
-    """Whether a model can be decoded by a line."""
+    """Whether the model's surrogate allows a line."""
     try:
         model.decoder(line.choice)
     except EleError:
@@ -77,7 +77,7 @@ def allowed(line: Line, model: Model) -> bool:
 
 
 def written(path: str, value: Any) -> str:
-    """An override; a word stands without quotes, as one would type it."""
+    """An override as a user would type it: texts without quotes, unless they would be read as something else."""
     bare, quoted = f"{path}={value}", configuration.override(path, value)
     same = isinstance(value, str) and configuration.parse_overrides([bare]) == configuration.parse_overrides([quoted])
     return bare if same else quoted

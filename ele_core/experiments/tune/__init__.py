@@ -1,4 +1,4 @@
-"""A search for good options: many trials, judged on validation pairs, kept in a file from which it goes on."""
+"""Search for good options: many trials, judged on validation pairs and stored in a file, so that they can resume."""
 
 from __future__ import annotations
 
@@ -27,31 +27,33 @@ if TYPE_CHECKING:
     import optuna
     from optuna.trial import FrozenTrial
 
-__all__ = ["Search"]
+__all__ = ["TuningSearch"]
 
 EXAMPLE = 'Write lines such as "regressor.training.learning_rate" = {low = 1e-4, high = 1e-2, log = true}.'
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
-    """What is searched: a configuration, ranges of some of its options, and the file that keeps the trials."""
+class TuningSearch:
+    """A search over ranges of some options of a configuration, with the file that stores its trials."""
 
     source: str
     overrides: Sequence[str]
     ranges: Mapping[str, Range]
     storage: Path
     limit: int | None = None
-    """Judge on the first so many validation pairs; none: on all."""
+    """Judge trials on only this number of validation pairs; None: on all."""
     prune: bool = False
-    """End trials early that look bad."""
+    """Stop trials early that are worse than the median."""
     keep: Path | None = None
-    """Where the runs of the trials stay; None: they are removed."""
+    """Keep the runs of the trials in this folder; None: remove them."""
     registry: Registry | None = None
     """Where names are looked up; None: in the installed plugins."""
 
     @classmethod
-    def of(cls, source: str, overrides: Sequence[str], space: Path | None, storage: Path, **options: Any) -> Search:
-        """A search over the ranges of a TOML file, or over those of the task that its configuration has options for."""
+    def of(
+        cls, source: str, overrides: Sequence[str], space: Path | None, storage: Path, **options: Any
+    ) -> TuningSearch:
+        """Make a search over the ranges in the file `space`; None: over those of the task's ranges that apply."""
         require_optuna()
         registry: Registry | None = options.get("registry")
         config = configuration.load(source, overrides, registry)
@@ -60,7 +62,9 @@ class Search:
             ranges = {path: own for path, own in declared(config).items() if path in paths}
             if not ranges:
                 fix = "Give a file of ranges with --space FILE.toml."
-                raise ConfigError("there is nothing to tune: no task declares ranges for it.", where=source, fix=fix)
+                raise ConfigError(
+                    "there is nothing to tune: no task declares ranges for its options.", where=source, fix=fix
+                )
             return cls(source, overrides, ranges, storage, **options)
         ranges = read_space(space)
         search = cls(source, overrides, ranges, storage, **options)
@@ -74,13 +78,13 @@ class Search:
         return configuration.load(self.source, [*self.overrides, *drawn], self.registry)
 
     def metric(self, monitor: Monitor) -> Metric[Any]:
-        """The primary metric, by which trials are judged; the data are read for it, so that bad data end it here."""
+        """The primary metric, which judges the trials; reads the data, so that bad data fail before the first trial."""
         config = configuration.load(self.source, self.overrides, self.registry)
         metric: Metric[Any] = prepare(config, Context(config.seed, monitor=monitor)).space.metrics[0]
         return metric
 
     def open(self, metric: Metric[Any]) -> optuna.Study:
-        """The trials so far."""
+        """Open the storage, which holds the trials so far."""
         config = configuration.load(self.source, self.overrides, self.registry)
         about = {
             "config": config.model_dump(mode="json"),
@@ -92,7 +96,7 @@ class Search:
         return open_search(self.storage, about, direction, prune=self.prune)
 
     def run(self, trials: int, monitor: Monitor) -> None:
-        """Try until there are so many trials in the storage, those of other processes included."""
+        """Run trials until the storage holds this number of them, including those of other processes."""
         metric = self.metric(monitor)
         study = self.open(metric)
         config = configuration.load(self.source, self.overrides, self.registry)
@@ -107,11 +111,11 @@ class Search:
                     raise self._stopped(stop.signal)
 
     def _stopped(self, number: int) -> Interrupted:
-        what, fix = "stopped; the trials so far are kept.", "Run the same command again: it goes on from here."
+        what, fix = "stopped; the trials so far are kept.", "Run the same command again to continue."
         return Interrupted(what, signal=number, where=str(self.storage), fix=fix)
 
     def _attempt(self, study: optuna.Study, trial: optuna.Trial, metric: Metric[Any], shown: Monitor) -> str:
-        """Run one trial and tell the storage; what came of it in a few words. A failure is written down, not raised."""
+        """Run one trial and store its result; return it in a few words. A failure is stored, not raised."""
         import optuna
         from optuna.trial import TrialState
 
@@ -126,7 +130,7 @@ class Search:
             raise self._stopped(
                 stopped.exit_code - 128 if isinstance(stopped, Interrupted) else signal.SIGINT
             ) from None
-        except Exception as error:  # whatever a combination of options leads to is a result of the search
+        except Exception as error:  # any failure of a combination of options is a result of the search
             reason = str(error) if isinstance(error, EleError) else f"{type(error).__name__}: {error}"
             trial.set_user_attr("reason", " ".join(reason.split()))
             study.tell(trial, state=TrialState.FAIL)
@@ -135,12 +139,12 @@ class Search:
         return f"{metric.name} {value:.4f}; best so far {study.best_value:.4f}"
 
     def best(self, study: optuna.Study, monitor: Monitor) -> FrozenTrial:
-        """The best trial; an error with the last reason where none succeeded."""
+        """The best trial; if none succeeded, raise with the reason of the last failure."""
         done = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
         if not done:
             reasons = [trial.user_attrs["reason"] for trial in study.get_trials() if "reason" in trial.user_attrs]
             what = f"no trial has succeeded. The last one: {reasons[-1]}" if reasons else "no trial has finished."
-            raise TrainingError(what, where=str(self.storage), fix="Change the ranges, or try more.")
+            raise TrainingError(what, where=str(self.storage), fix="Change the ranges, or run more trials.")
         if len(done) > 1 and len({trial.value for trial in done}) == 1:
             warning = f"all {len(done)} trials came to {done[0].value:.4g}: they do not tell which options are better"
             monitor.message(f"{warning}. Train longer, or on more pairs.")
@@ -148,7 +152,7 @@ class Search:
 
 
 def declared(config: RunConfig) -> Mapping[str, Range]:
-    """The ranges of a configuration's task."""
+    """The ranges that the task of a configuration declares."""
     if config.task is None:
         return {}
     ranges: Mapping[str, Range] = config.registry.get("task", config.task.name).ranges
@@ -156,7 +160,7 @@ def declared(config: RunConfig) -> Mapping[str, Range]:
 
 
 def read_space(file: Path) -> dict[str, Range]:
-    """The ranges of a TOML file."""
+    """Read the ranges of a TOML file."""
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where a search keeps its trials: one journal file that several processes may share and that survives a kill."""
+"""The storage of a search: one journal file, which several processes can share and which survives a kill."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAME = "ele"
 
 
 def require_optuna() -> None:
-    """Refuse to go on without optuna."""
+    """Raise if optuna is not installed."""
     try:
         import optuna
     except ImportError:
@@ -37,7 +37,7 @@ def require_optuna() -> None:
 
 
 def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, prune: bool) -> optuna.Study:
-    """The search kept in `file`, or a new one; one that is about something else is refused."""
+    """Open the search in `file`, or start one there; refuse a file that holds a search with other settings."""
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -54,33 +54,33 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
                 pruner=optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner(),
             )
         except (ValueError, KeyError, TypeError, OSError) as error:
-            fix = "Choose another with --storage."
+            fix = "Choose another file with --storage."
             raise DataError(f"cannot be used as the storage of a search: {error}.", where=str(file), fix=fix) from None
         kept = study.user_attrs.get("about")
         if kept is None:
             study.set_user_attr("about", dict(about))
         elif kept != about:
             differ = "; ".join(changes(flat(kept), flat(about)).values())
-            fix = "Choose another file with --storage, or put it back."
-            raise ConfigError(f"holds another search, which differs: {differ}.", where=str(file), fix=fix)
+            fix = "Choose another file with --storage, or undo these changes."
+            raise ConfigError(f"holds a search with other settings: {differ}.", where=str(file), fix=fix)
     return study
 
 
 def flat(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a search is about, by dotted path."""
+    """The settings of a search, by dotted path."""
     return {path.removeprefix("config."): value for path, value in flatten(about).items()}
 
 
 def next_trial(study: optuna.Study, file: Path, ranges: Mapping[str, Range], trials: int, seed: int) -> Any | None:
-    """The next trial, with its options drawn; none where there are `trials` already, done or under way.
+    """Draw the options of the next trial; None if there are `trials` already, finished or running.
 
-    What is drawn depends on the seed, on the trials that were done by then, and on the smallest number that no trial
-    which counts was drawn by: that of a trial which was stopped is taken again.
+    The options depend on the seed, on the trials finished so far, and on the number of the draw: the smallest that no
+    trial which counts has used. The number of a stopped trial is used again.
     """
     from optuna.samplers import TPESampler
 
     with taking_turns(file):
-        give_up_dead(study)
+        close_dead_trials(study)
         known = study.get_trials(deepcopy=False)
         if sum(map(counts, known)) >= trials:
             return None
@@ -94,12 +94,12 @@ def next_trial(study: optuna.Study, file: Path, ranges: Mapping[str, Range], tri
 
 
 def counts(trial: FrozenTrial) -> bool:
-    """Whether a trial is one of those asked for: one that was stopped, or whose process died, is not."""
+    """Whether a trial counts towards the number requested: one that was stopped, or whose process died, does not."""
     return trial.state.name != "FAIL" or "reason" in trial.user_attrs
 
 
-def give_up_dead(study: optuna.Study) -> None:
-    """Close the trials whose process has ended without a word."""
+def close_dead_trials(study: optuna.Study) -> None:
+    """Mark running trials whose process has died as failed."""
     from optuna.trial import TrialState
 
     host = socket.gethostname()
@@ -110,23 +110,23 @@ def give_up_dead(study: optuna.Study) -> None:
 
 
 def this_process() -> str:
-    """Who we are, as others on the machine find us."""
+    """The host and the id of this process, by which other processes can tell whether it is alive."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def alive(process: int) -> bool:
-    """Whether a process of this machine still runs."""
+    """Whether a process of this machine is running."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # the process of another user
         return True
     return True
 
 
 def distribution(own: Range) -> BaseDistribution:
-    """A range as optuna has it."""
+    """Convert a range to a distribution of optuna."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if own.choices:
@@ -137,5 +137,5 @@ def distribution(own: Range) -> BaseDistribution:
 
 
 def taking_turns(file: Path) -> AbstractContextManager[None]:
-    """Wait until no other process uses the storage, and keep the others waiting."""
+    """Lock the storage; wait while another process holds it."""
     return locked(file.with_name(f"{file.name}.turn"), "choosing a trial", wait=True)

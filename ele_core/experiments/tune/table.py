@@ -14,7 +14,7 @@ STATES = {"COMPLETE": "done", "PRUNED": "ended early", "RUNNING": "under way", "
 
 
 def table(trials: Sequence[FrozenTrial], metric: str, best: int | None) -> str:
-    """A line for each trial in the order they were begun; the best one is marked."""
+    """One line per trial in the order of their starts; a star marks the best."""
     lines = [["trial", metric, "time", "state", "options"], *(line(trial, best) for trial in trials)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in lines)

@@ -1,4 +1,4 @@
-"""One trial of a search: a run with the options that were drawn, measured on validation pairs."""
+"""One trial of a search: a run with the drawn options, measured on validation pairs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 STRIDE = 1 << 32
-"""Steps between two stages, so that a step of one is never compared with a step of another."""
+"""Offset between the steps of two stages, so that a step of one is never compared with a step of another."""
 
 
 def measured(
     config: RunConfig, metric: str, limit: int | None, folder: Path | None, near: Path, monitor: Monitor
 ) -> float:
-    """Train and measure: the mean of the metric on the validation pairs, never on those of the test.
+    """Train, and return the mean of the metric on the validation pairs, never on the test pairs.
 
-    The run stays in `folder`; without one it is made beside `near` and removed.
+    The run stays in `folder`; None: it is made in a temporary folder beside `near`, and removed.
     """
     with kept(folder, near) as place:
         run = Run.start(config, place, monitor)
@@ -39,7 +39,7 @@ def measured(
 
 @contextmanager
 def kept(folder: Path | None, near: Path) -> Iterator[Path]:
-    """A place for a run: `folder`, or one that is gone afterwards."""
+    """The folder for a run: `folder`, or a temporary one beside `near` if that is None."""
     if folder is not None:
         yield folder
         return
@@ -51,19 +51,19 @@ def kept(folder: Path | None, near: Path) -> Iterator[Path]:
 
 
 class TrialMonitor(Monitor):
-    """Shows progress, and ends a trial that is worse than the median of the others at the same step of a stage."""
+    """Monitor that shows progress, and ends a trial that is worse than the median at the same step of a stage."""
 
     def __init__(self, trial: optuna.Trial, shown: Monitor, stop: Stop, sign: int, stages: Sequence[Stage]) -> None:
         self.trial = trial
         self.shown = shown
         self.stop = stop
         self.places = {stage.name: (place, stage.decides) for place, stage in enumerate(stages)}
-        """Of each stage whose evaluations tell early how good a trial will be: its place, and the metric to compare."""
+        """Stage → its index, and the metric that is compared between trials."""
         self.sign = sign
-        """1 where the search minimises, −1 where it maximises: errors are reported as what it looks for."""
+        """1 if the search minimises, −1 if it maximises: the metric of a stage is an error, always minimised."""
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
-        """Report what decides in a stage, and stop where the pruner says so."""
+        """Report the deciding metric of a stage, and end the trial if the pruner says so."""
         import optuna
 
         self.message("")
@@ -75,11 +75,11 @@ class TrialMonitor(Monitor):
             raise optuna.TrialPruned
 
     def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
-        """As the monitor of the search shows it."""
+        """Show progress in the monitor of the search, with the number of the trial."""
         return self.shown.progress(items, description=f"trial {self.trial.number}: {description}", total=total)
 
     def message(self, text: str) -> None:
-        """Keeps silent; the moment to stop in, if somebody asked for that while no stage listened."""
+        """Show nothing; raise if a signal arrived while no stage was listening for it."""
         if self.stop.signal:
             raise Interrupted("stopped.", signal=self.stop.signal)
 

@@ -15,7 +15,7 @@ function scale([low, high], [from, to]) {
   return place;
 }
 
-// A frame of `width` × `height` with ticks; returns the drawing, its scales and the room inside.
+// Draw a frame of `width` × `height` with ticks; return the drawing, its scales and the area inside.
 function frame(width, height, xs, ys, { xLabel = "", yLabel = "", label = "", whole = false } = {}) {
   const room = { left: 52, right: width - 14, top: yLabel ? 26 : 12, bottom: height - (xLabel ? 42 : 26) };
   const x = scale(xs, [room.left, room.right]);
@@ -55,14 +55,14 @@ function path(xs, ys, x, y) {
 
 const nearest = (values, to) => values.reduce((best, value, i) => (Math.abs(value - to) < Math.abs(values[best] - to) ? i : best), 0);
 
-// Where the pointer is, in the units of a drawing that is scaled to its box.
+// The position of the pointer in the units of a drawing, which is scaled to its box.
 function pointer(event, picture) {
   const box = picture.getBoundingClientRect();
   const view = picture.viewBox.baseVal;
   return [((event.clientX - box.left) / box.width) * view.width, ((event.clientY - box.top) / box.height) * view.height];
 }
 
-// Columns of a distribution: one for each whole number where all values are whole and few, else equal bins.
+// Columns of a histogram: one for each whole number if all values are whole and few, otherwise equal bins.
 function bins(values, most = 30) {
   const finite = values.filter((value) => value != null);
   const [low, high] = extent(finite);

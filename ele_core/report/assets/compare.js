@@ -1,4 +1,4 @@
-// The deciding curve of every run, one chart a stage, a ring where the weights of a run were kept.
+// The curve of the deciding metric of every run, one chart per stage; a ring marks the step whose weights were kept.
 const RUN_COLOURS = ["--blue", "--orange-fill", "--green-fill", "--grey-fill", "--ink"];
 const runColour = (i) => colour(RUN_COLOURS[i % RUN_COLOURS.length]);
 

@@ -1,4 +1,4 @@
-// Learning curves: every series of a stage over its steps, and a ring where the weights were kept.
+// Learning curves: the series of a stage over its steps; a ring marks the step whose weights were kept.
 function curve(chosen, width) {
   const names = Object.keys(chosen.series);
   const shown = shownSeries(chosen);
@@ -30,7 +30,7 @@ function curve(chosen, width) {
   return picture;
 }
 
-// The training loss and what decides; every series where nothing is known to decide.
+// The training loss and the deciding metric; all series if no deciding metric is known.
 function shownSeries(chosen) {
   const names = Object.keys(chosen.series);
   return chosen.decides === null ? names : names.filter((name) => name === "loss" || name === chosen.decides);
@@ -43,7 +43,7 @@ function curveCard(chosen) {
   const paint = () => legend.replaceChildren(...shownSeries(chosen).map((name) => {
     const swatch = element("span", { class: "swatch" });
     swatch.style.background = colour(COLOURS[names.indexOf(name) % COLOURS.length]);
-    return element("span", { class: "item" }, swatch, name === "loss" ? "training loss" : `${name.replaceAll("_", " ")}${name === chosen.decides ? " (decides)" : ""}`);
+    return element("span", { class: "item" }, swatch, name === "loss" ? "training loss" : `${name.replaceAll("_", " ")}${name === chosen.decides ? " (selects the weights)" : ""}`);
   }));
   redraws.push(paint);
   drawn(box, (width) => curve(chosen, width));
@@ -58,5 +58,5 @@ function curveCard(chosen) {
 
 if (byId("curves")) {
   byId("curves").replaceChildren(...DATA.curves.map(curveCard));
-  if (!DATA.curves.length) byId("curves").append(element("p", { class: "note" }, "This run wrote down no evaluations."));
+  if (!DATA.curves.length) byId("curves").append(element("p", { class: "note" }, "This run recorded no evaluations."));
 }

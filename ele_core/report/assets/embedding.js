@@ -1,8 +1,8 @@
-// The embedding in the plane: a point for each structure, coloured by a number, with the structure on the side.
+// A map of the embedding: one dot per structure, coloured by a number; the structure under the pointer beside it.
 const RAMP = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 const map = { kept: null };
 
-// The darkest colours vanish on a dark ground, the brightest on a light one.
+// Leave out the darkest colours on a dark background, and the brightest on a light one.
 function ramp(share) {
   const [from, to] = document.documentElement.dataset.theme === "dark" ? [0.16, 1] : [0, 0.94];
   const at = (from + (to - from) * Math.max(0, Math.min(1, share))) * (RAMP.length - 1);
@@ -44,7 +44,7 @@ function detail(row) {
   byId("map-detail").replaceChildren(...[...side("truth", 1), ...side("prediction", 0)].filter(Boolean), element("p", { class: "faint" }, name));
 }
 
-// The number by which most structures differ says most as a colour.
+// The property to colour by at first: the one in which the fewest structures are equal.
 function telling() {
   const most = ([, values]) => {
     const counts = new Map();
@@ -88,7 +88,7 @@ function mapPicture(width) {
   picture.addEventListener("click", (event) => { const row = under(event); map.kept = row === map.kept ? null : row; if (row != null) point(row); });
   if (map.kept != null && map.kept < chosen.x.length) point(map.kept);
   legend(paints);
-  byId("map-note").textContent = chosen.note + (chosen.query_x ? " A square shows where the input was sent; the ring is its truth." : "");
+  byId("map-note").textContent = chosen.note + (chosen.query_x ? " The ring is the truth of an input; the square is the query that was predicted for it." : "");
   return picture;
 }
 

@@ -1,4 +1,4 @@
-// The predictions: filtered, sorted, and shown a few at a time; pictures where they were drawn, else text.
+// The predictions: filtered, sorted, and shown a few at a time, as pictures if they were drawn, otherwise as text.
 const ROWS = DATA.rows;
 const COUNT = ROWS.energy.length;
 const PRIMARY = DATA.metrics[0];
@@ -14,7 +14,7 @@ const SORTS = (() => {
   const by = (value, sign) => (a, b) => sign * (value(a) - value(b)) || a - b;
   const text = (name) => (a, b) => (ROWS[name][a] < ROWS[name][b] ? -1 : ROWS[name][a] > ROWS[name][b] ? 1 : a - b);
   const sorts = {
-    group: ["most telling first", null],
+    group: ["suggested order", null],
     worst: [`${PRIMARY.label}, worst first`, by((row) => score(PRIMARY, row), worst)],
     best: [`${PRIMARY.label}, best first`, by((row) => score(PRIMARY, row), -worst)],
     high: ["energy, high first", by((row) => ROWS.energy[row], -1)],
@@ -55,7 +55,7 @@ function selected() {
   return order ? rows.sort(order) : rows;
 }
 
-// One of each group in turn: the first rows of the page then show the whole range.
+// One row of each group in turn, so that the first rows show the whole range from worst to best.
 function interleaved() {
   const groups = Object.values(DATA.groups), longest = Math.max(0, ...groups.map((group) => group.length));
   return Array.from({ length: longest }, (_, i) => groups.map((group) => group[i])).flat().filter((row) => row != null);
@@ -67,7 +67,7 @@ function showGallery() {
   const shown = Math.min(gallery.limit, rows.length);
   byId("gallery-count").textContent = rows.length
     ? `${shown} of ${rows.length} predictions shown; ${COUNT} in all.`
-    : `No prediction is like that; choose "all" or another outcome. ${COUNT} in all.`;
+    : `No prediction matches: change the filters above. ${COUNT} in all.`;
   byId("gallery-more").hidden = shown === rows.length;
 }
 

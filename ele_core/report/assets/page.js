@@ -1,4 +1,4 @@
-// What every page needs: its data, elements made without HTML, the theme, and the tip that follows the pointer.
+// Shared by all pages: their data, elements made without HTML, the theme, and the tooltip.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
@@ -65,11 +65,11 @@ function theme(name) {
 byId("theme").addEventListener("click", () => {
   const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
   theme(next);
-  try { localStorage.setItem("ele-theme", next); } catch { /* then it is forgotten */ }
+  try { localStorage.setItem("ele-theme", next); } catch { /* no storage: the choice is not remembered */ }
 });
 addEventListener("DOMContentLoaded", () => theme(document.documentElement.dataset.theme));
 
-// A drawing of the page: a picture as an image, in which nothing can run; else marked or plain text.
+// Show a drawing: a picture as an image, in which no script can run; otherwise marked or plain text.
 function drawing(plain, caption = true) {
   if (plain.svg) {
     const image = element("img", { alt: plain.text, loading: "lazy", decoding: "async" });

@@ -1,7 +1,7 @@
-// Light or dark before the first paint: as chosen here before, else as the system says.
+// Set light or dark before the first paint: the stored choice, otherwise the system's.
 (() => {
   let chosen = null;
-  try { chosen = localStorage.getItem("ele-theme"); } catch { /* a page from an e-mail may keep nothing */ }
+  try { chosen = localStorage.getItem("ele-theme"); } catch { /* no storage, for example in a page opened from an e-mail */ }
   const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 })();

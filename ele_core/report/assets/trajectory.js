@@ -1,9 +1,9 @@
-// A decoding to scrub through: the structure at each step beside the truth, with the energy along the way.
+// A slider through the steps of a decoding: the structure at each step beside the truth, and a chart of the energy.
 const WAYS = DATA.trajectories;
 const way = { timer: null };
 const NOTES = {
-  pgd: "The descent that starts at the best candidate. The point moves in the relaxed set; shown is the structure nearest to it. The answer of pgd is the best structure of all its descents.",
-  search: "The path of edits from the candidate it began with to the answer, one edit a step.",
+  pgd: "The descent that starts at the best candidate. Each step moves a relaxed point; the page shows the structure nearest to it. pgd returns the best structure of all its descents.",
+  search: "The edits that lead from a candidate to the answer, one edit per step.",
 };
 const current = () => WAYS[Number(byId("way-example").value)];
 
@@ -52,7 +52,7 @@ function showWay() {
   showStep();
 }
 
-// How far a decoding came, to begin with one that shows something.
+// How much a decoding improved: the one that improved most is shown first.
 const gain = (w) => (PRIMARY.better === "min" ? w.scores[0] - w.scores.at(-1) : w.scores.at(-1) - w.scores[0]) + new Set(w.drawings).size / 100;
 
 function showExamples() {
@@ -91,5 +91,5 @@ if (WAYS.length) {
   byId("way-play").addEventListener("click", play);
   showExamples();
 } else {
-  byId("trajectory").replaceChildren(element("p", { class: "note" }, "This decoder records no steps."));
+  byId("trajectory").replaceChildren(element("p", { class: "note" }, "There are no recorded steps to show."));
 }

@@ -158,7 +158,7 @@ def test_a_second_call_runs_nothing_and_writes_the_same(copied):
     before = {file: file.read_bytes() for file in (copied / "table1-small").iterdir()}
     result = ele("table1", "--seeds", "0,1", "-o", copied)
     assert result.exit_code == 0, result.output
-    assert "6 of 6 are in" in result.stderr
+    assert "6 of 6 results already in" in result.stderr
     assert {file: file.read_bytes() for file in (copied / "table1-small").iterdir()} == before
 
 
@@ -179,7 +179,7 @@ def test_changed_settings_are_measured_anew_and_old_records_leave_the_table(copi
     found = records(copied)
     assert found["plain-pgd-seed0"]["decoder"]["steps"] == 3
     assert found["plain-pgd-seed1"]["decoder"]["steps"] == 2
-    assert "1 records with other settings are not in the table" in result.stderr
+    assert "left out of the table: 1 record with other settings" in result.stderr
     assert cells(copied)["plain + pgd"][1] == "0"
     assert cells(copied)["plain & simple"][1] == "0, 1"
 
@@ -196,7 +196,7 @@ def test_a_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     arguments = ("table1", "--row", "plain & simple", "-o", tmp_path)
     error = ele(*arguments).exception
     assert isinstance(error, Interrupted)
-    assert (error.exit_code, error.fix) == (130, "Run the same command again: it goes on from here.")
+    assert (error.exit_code, error.fix) == (130, "Run the same command again to continue.")
     assert unfinished(stopped[0])
     monkeypatch.undo()
     with monkeypatch.context() as again:
@@ -492,4 +492,4 @@ def test_a_decoder_without_a_trace_is_refused(copied, monkeypatch):
     declare(monkeypatch, Paths("figure4", "Ways", ROWS[:1], SCALES))
     error = ele("figure4", "-o", copied).exception
     assert isinstance(error, ConfigError)
-    assert "left no trace to draw" in str(error)
+    assert "recorded no trace to draw" in str(error)

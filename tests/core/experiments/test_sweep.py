@@ -203,7 +203,7 @@ def test_what_is_there_already_is_neither_loaded_nor_measured_again(run, swept):
     before = (swept / "sweep.json").read_bytes()
     result = ele(run, *SMALL, "-o", swept)
     assert result.exit_code == 0, result.output
-    assert "4 of 4 measurements are in" in result.stderr
+    assert "4 of 4 measurements already in" in result.stderr
     assert (swept / "sweep.json").read_bytes() == before
 
 

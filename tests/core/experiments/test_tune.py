@@ -18,7 +18,7 @@ from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import ConfigError, DataError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
-from ele_core.experiments.tune import Search, trials
+from ele_core.experiments.tune import TuningSearch, trials
 from ele_core.experiments.tune.storage import next_trial
 from ele_core.interfaces import Metric
 from ele_core.runs.run import Run
@@ -76,11 +76,11 @@ def ele(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, ["tune", "number-words", *map(str, arguments), *SETTINGS])
 
 
-def search(storage: str = "trials", ranges: dict[str, Range] | None = None, **options: Any) -> Search:
-    return Search("number-words", TINY, ranges or WIDTHS, Path(storage), **options)
+def search(storage: str = "trials", ranges: dict[str, Range] | None = None, **options: Any) -> TuningSearch:
+    return TuningSearch("number-words", TINY, ranges or WIDTHS, Path(storage), **options)
 
 
-def study_of(found: Search) -> Any:
+def study_of(found: TuningSearch) -> Any:
     return found.open(found.metric(Monitor()))
 
 
@@ -128,7 +128,7 @@ def test_an_error_is_made_small_and_a_score_large(judged, monkeypatch):
     assert study_of(found).best_trial.params == {"regressor.backbone.width": max(entry["width"] for entry in judged)}
     other = search("others", ranges={"regressor.backbone.width": Range(low=6, high=9)})
     distance = Metric("edit_distance", "min", lambda predicted, _: predicted)
-    monkeypatch.setattr(Search, "metric", lambda *_: distance)
+    monkeypatch.setattr(TuningSearch, "metric", lambda *_: distance)
     judged.clear()
     other.run(6, Monitor())
     assert study_of(other).best_trial.params == {"regressor.backbone.width": min(entry["width"] for entry in judged)}
@@ -139,7 +139,7 @@ def test_the_same_seed_tries_the_same_and_another_seed_does_not():
     space = {"regressor.training.learning_rate": Range(low=1e-4, high=1e-2, log=True)}
     tried = []
     for number, seed in enumerate((1, 1, 2)):
-        found = Search("number-words", [*TINY, f"seed={seed}"], space, Path(f"trials{number}"))
+        found = TuningSearch("number-words", [*TINY, f"seed={seed}"], space, Path(f"trials{number}"))
         found.run(3, Monitor())
         tried.append([trial.params for trial in study_of(found).get_trials()])
     assert tried[0] == tried[1] != tried[2]
@@ -157,12 +157,12 @@ def test_runs_are_kept_where_that_is_asked_for():
 
 
 def test_ranges_of_the_task_without_an_option_are_left_out():
-    assert list(Search.of("number-words", TINY, None, Path("x")).ranges) == list(WIDTHS)
+    assert list(TuningSearch.of("number-words", TINY, None, Path("x")).ranges) == list(WIDTHS)
 
 
 def test_a_file_of_ranges_takes_dotted_and_nested_names():
     Path("space.toml").write_text(SPACE)
-    found = Search.of("number-words", TINY, Path("space.toml"), Path("x")).ranges
+    found = TuningSearch.of("number-words", TINY, Path("space.toml"), Path("x")).ranges
     assert found == {
         "regressor.training.learning_rate": Range(low=1e-4, high=1e-2, log=True),
         "regressor.backbone.width": Range(low=4, high=8),
@@ -181,7 +181,7 @@ def test_a_file_of_ranges_takes_dotted_and_nested_names():
         ('"seed" = {low = 0, high = 2, log = true}', "needs a `low` above 0"),
         ('"seed" = {choices = [[1]]}', "each choice should be"),
         ('"seed" = {choices = 4}', "should be a list"),
-        ('"seed" = {choices = [1, 2], low = 0, high = 3}', "`choices` stand alone"),
+        ('"seed" = {choices = [1, 2], low = 0, high = 3}', "`choices` cannot be combined with"),
         ('"seed" = {low = "a", high = 2}', "should be numbers"),
         ("", "holds no range"),
         ("[", "is not valid TOML"),
@@ -279,9 +279,9 @@ def test_the_storage_of_another_search_is_refused():
     assert ele("--trials", "1", "--storage", "s").exit_code == 0
     error = ele("--trials", "2", "--storage", "s", "--limit", "3").exception
     assert isinstance(error, ConfigError)
-    assert "s: holds another search, which differs: limit: None → 3. Choose another" in str(error)
+    assert "s: holds a search with other settings: limit: None → 3. Choose another" in str(error)
     error = ele("--trials", "2", "--storage", "s", "--set", "candidates.share=0.5").exception
-    assert "s: holds another search, which differs: candidates.share: 1.0 → 0.5. Choose another" in str(error)
+    assert "s: holds a search with other settings: candidates.share: 1.0 → 0.5. Choose another" in str(error)
     Path("text").write_text("hello\n")
     assert isinstance(ele("--storage", "text").exception, DataError)
 
@@ -291,7 +291,7 @@ def test_ctrl_c_leaves_a_storage_that_goes_on(judged, monkeypatch):
         stopping.setattr("ele_core.experiments.tune.measured", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         error = ele("--trials", "2").exception
     assert isinstance(error, Interrupted)
-    assert (error.exit_code, error.fix) == (130, "Run the same command again: it goes on from here.")
+    assert (error.exit_code, error.fix) == (130, "Run the same command again to continue.")
     result = ele("--trials", "2")
     assert result.exit_code == 0, result.output
     assert len(judged) == 2
@@ -371,7 +371,7 @@ def test_two_processes_share_one_storage(tmp_path):
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[1:5]] == ["0", "1", "2", "3"]
     assert lines[5].startswith("Best: trial")
-    found = Search.of("number-words", TINY, Path("space.toml"), tmp_path / "shared")
+    found = TuningSearch.of("number-words", TINY, Path("space.toml"), tmp_path / "shared")
     kept = study_of(found).get_trials()
     assert [trial.state.name for trial in kept] == ["COMPLETE"] * 4
     assert len({trial.user_attrs["process"] for trial in kept}) == 2
@@ -390,5 +390,5 @@ def test_a_signal_stops_a_search_and_keeps_its_trials(tmp_path):
     _, words = process.communicate(timeout=60)
     assert process.returncode == 143, words
     assert "Run the same command again" in words
-    found = Search.of("number-words", TINY, Path("space.toml"), tmp_path / "shared")
+    found = TuningSearch.of("number-words", TINY, Path("space.toml"), tmp_path / "shared")
     assert "COMPLETE" in [trial.state.name for trial in study_of(found).get_trials()]

@@ -172,7 +172,7 @@ def test_without_drawn_examples_all_are_there_as_text(visit, words_run, tmp_path
     copy = Path(shutil.copytree(words_run, tmp_path / "run"))
     shown = visit(write_report(Run(copy), Wanted(examples=0), Monitor()))
     assert shown.locator("#gallery-count").inner_text() == "24 of 60 predictions shown; 60 in all."
-    assert "records no steps" in shown.locator("#decoding").inner_text()
+    assert "no recorded steps" in shown.locator("#decoding").inner_text()
 
 
 def test_everything_can_be_done_by_keyboard(visit, words_page):
@@ -204,7 +204,7 @@ def test_a_point_of_the_map_shows_its_structure(visit, words_page):
     shown.select_option("#map-kind", "0")
     box = points.first.bounding_box()
     shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert shown.locator("#map rect.ring").count() == 1, "where the input was sent"
+    assert shown.locator("#map rect.ring").count() == 1, "the predicted query"
     shown.select_option("#map-colour", "energy")
     assert "energy" in shown.locator("#map-legend").inner_text()
 

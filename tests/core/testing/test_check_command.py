@@ -52,7 +52,7 @@ def test_an_input_space_without_examples_is_passed_over_unless_it_is_named():
     added = Registry(registry().plugins())
     added.register(Mine(), "mine")
     assert Choosing("backbone", "own", registry=added).subject().partner == "input space vector"
-    with pytest.raises(ConfigError, match="the input space 'bare' has no examples to check on"):
+    with pytest.raises(ConfigError, match="the input space 'bare' has no examples to check with"):
         Choosing("backbone", "own", inputs="bare", registry=added).subject()
 
 
@@ -73,7 +73,7 @@ def test_json_holds_every_result():
 
 def test_a_broken_component_is_told_and_makes_the_command_fail(with_broken):
     output = run("words", "--set", 'alphabet=["a", "b"]', "--set", "length=3", code=1, registry=with_broken)
-    assert "512 views are all what they were made of" in output
+    assert "all 512 views equal their structures" in output
     assert "1 failed" in output
     assert "no installed plugin brings AugmentsNothing" in output
 

@@ -69,7 +69,7 @@ def test_every_check_has_a_status_and_a_reason_where_it_did_not_pass():
     assert isinstance(results["check_is_broken"].error, Broken)
     assert results["check_crashes"].explanation == "raised ZeroDivisionError: one by zero"
     assert results["check_says_nothing"].explanation == "not today"
-    assert results["check_builds_on_that"].explanation == "is asked when check_builds_on_what_is_broken holds"
+    assert results["check_builds_on_that"].explanation == "is run only after check_builds_on_what_is_broken passes"
 
 
 def test_counts_tell_how_many_ran():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ele_core.experiments.reproduce import Plan, find_study, make_plan
-from ele_core.experiments.tune import Search
+from ele_core.experiments.tune import TuningSearch
 from ele_graphs.smi2mol.studies import RANGES, STUDIES, TABLE1
 from ele_graphs.smi2mol.task import SmilesToMolecule
 
@@ -75,6 +75,7 @@ def test_the_full_scale_is_the_protocol_of_the_paper(gdb11):
 
 
 def test_tuning_covers_the_paper_and_leaves_heads_to_the_transformer(tmp_path):
-    transformer = Search.of("smi2mol", ["regressor.backbone=transformer"], None, tmp_path / "trials")
+    transformer = TuningSearch.of("smi2mol", ["regressor.backbone=transformer"], None, tmp_path / "trials")
     assert transformer.ranges == RANGES
-    assert set(RANGES) - set(Search.of("smi2mol", [], None, tmp_path / "trials").ranges) == {"regressor.backbone.heads"}
+    default = TuningSearch.of("smi2mol", [], None, tmp_path / "trials")
+    assert set(RANGES) - set(default.ranges) == {"regressor.backbone.heads"}
