@@ -1,4 +1,4 @@
-# The two commands of the README are `make demo` and `make test`; both install first.
+# `make help` lists the commands. All that need it install ELE first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ OF_A_RUN := $(shell grep -l 'add_argument."run"' $(MEASURED))
 
 .PHONY: install help demo test test-slow check docs notebooks bench release clean
 
-install: $(STAMP)  ## make .venv with ELE, every extra and the tools of its developers
+install: $(STAMP)  ## make .venv with ELE, all extras and the development tools
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,18 +41,18 @@ check: install  ## ruff, mypy and the import contracts
 docs: install  ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going docs docs/_build/html
 
-notebooks: install  ## run the notebooks of the documentation and keep their outputs
+notebooks: install  ## run the notebooks of the documentation and save their outputs
 	$(BIN)/python docs/notebooks/build.py
 
-bench: install $(RUN)/model/manifest.json  ## every benchmark; RUN=FOLDER is a finished run of smi2mol, else a small one is trained
+bench: install $(RUN)/model/manifest.json  ## run every benchmark, on RUN=FOLDER, a finished run of smi2mol, or on a small one that is trained first
 	set -e; for file in $(filter-out $(OF_A_RUN),$(MEASURED)); do $(BIN)/python $$file; done
 	set -e; for file in $(OF_A_RUN); do $(BIN)/python $$file $(RUN); done
 
 runs/bench/model/manifest.json: | $(STAMP)
 	$(BIN)/ele train smi2mol $(addprefix --set ,$(SMALL)) -o runs/bench
 
-release: install  ## VERSION=0.2.0: set the version, build the changelog, commit, tag
+release: install  ## with VERSION=0.2.0: set the version, build the changelog, commit, tag
 	$(BIN)/python .ci/release.py $(VERSION)
 
-clean:  ## remove .venv and what was built
+clean:  ## remove .venv and everything that was built
 	rm -rf $(VENV) docs/_build build *.egg-info

@@ -1,11 +1,11 @@
-"""What durability costs and what processes bring: seconds a step with 1 and 2 processes, and the share of checkpoints.
+"""Seconds per training step with 1 and 2 processes, and the share of the training time that checkpoints take.
 
     python benchmarks/durability.py [--rounds N] [--output FILE]
 
 Trains `smi2mol` on 6,000 molecules with the networks of its defaults, for a fixed number of steps: with one process
 that has all cores, and with two that have half of them each, in alternate rounds of one run. The time of a step is that
-between the first and the last evaluation of a stage. Then one training keeps its state at the default interval, and the
-time spent in `Checkpoints.save` is set against that of the training.
+between the first and the last evaluation of a stage. Then one training writes checkpoints at the default interval, and
+the time spent in `Checkpoints.save` is compared with that of the training.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def settings(embedding_epochs: float, regression_epochs: float) -> list[str]:
 
 
 def seconds_per_step(processes: int) -> dict[str, float]:
-    """Train in processes of their own, and read the times of the evaluations."""
+    """Train in separate processes, and read the times of the evaluations."""
     threads = str(max(1, (os.cpu_count() or 1) // processes))
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
@@ -95,7 +95,7 @@ def seconds_per_step(processes: int) -> dict[str, float]:
 
 
 def overhead() -> dict[str, float]:
-    """The share of a training that goes into checkpoints kept at the default interval."""
+    """The share of the training time that checkpoints at the default interval take."""
     saves = []
     save = Checkpoints.save
 

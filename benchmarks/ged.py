@@ -2,8 +2,8 @@
 
     python benchmarks/ged.py [--pairs N] [--networkx-pairs N] [--no-edge-labels] [--seed S] [--output FILE]
 
-Ours runs on all pairs, on one thread; networkx, some seconds a pair, on the first few of them. The ratio is of the mean
-times a pair on those few, measured in one run. Ours is timed twice: alone on them, and on all pairs.
+Ours runs on all pairs, on one thread; networkx takes some seconds per pair and runs on the first few of them. The ratio
+compares the times on those few, measured in one run. Ours is timed twice: on those few, and on all pairs.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import torch
 from rdkit import Chem
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the benchmark of a checkout measures that checkout
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # measure the code of this checkout
 from ele_graphs.ged import edit_distances  # after the line above
 
 ROOM = 9
@@ -48,7 +48,7 @@ class Graphs:
 
 
 def main() -> None:
-    """Run the comparison, print it, and write it where asked."""
+    """Run the comparison, print it, and write it to `--output`."""
     options = arguments()
     smiles = random.Random(options.seed).sample(read_smiles(), 2 * options.pairs)
     a, b = pack(smiles[: options.pairs]), pack(smiles[options.pairs :])
@@ -63,15 +63,15 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5000, help="random pairs for ours (default 5000)")
-    parser.add_argument("--networkx-pairs", type=int, default=20, help="how many of them networkx gets (default 20)")
+    parser.add_argument("--networkx-pairs", type=int, default=20, help="how many of them networkx solves (default 20)")
     parser.add_argument("--edge-labels", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="write the numbers there as JSON")
+    parser.add_argument("--output", type=Path, help="write the result as JSON")
     return parser.parse_args()
 
 
 def measure(a: Graphs, b: Graphs, few: int, *, edge_labels: bool) -> dict[str, Any]:
-    """Seconds of both engines on the first few pairs, and of ours on all; refuses to report if a value differs."""
+    """Seconds of both engines on the first few pairs, and of ours on all; exit if a distance differs."""
     edit_distances(a.first(1), b.first(1))  # compiles, or loads from numba's cache
     ours_few, seconds_few = timed(
         lambda: edit_distances(a.first(few), b.first(few), edge_labels=edge_labels, threads=1)
@@ -110,7 +110,7 @@ def networkx_distances(a: Graphs, b: Graphs, count: int, edge_labels: bool) -> l
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What a function returns, and the seconds it took by the clock on the wall."""
+    """The result of a function, and the wall-clock seconds it took."""
     start = time.perf_counter()
     result = function()
     return result, time.perf_counter() - start
@@ -123,7 +123,7 @@ class Progress:
         self.total, self.name, self.done, self.shown = total, name, 0, 0.0
 
     def __call__(self, count: int) -> None:
-        """Count some pairs more."""
+        """Count further pairs."""
         self.done += count
         if self.done == self.total or time.perf_counter() - self.shown > 0.1:
             self.shown = time.perf_counter()

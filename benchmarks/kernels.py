@@ -2,7 +2,7 @@
 
     python benchmarks/kernels.py [--grakel PYTHON] [--output FILE]
 
-GraKeL is no dependency of ELE: `--grakel` names a Python that has it. Without one, nothing is compared.
+GraKeL is not a dependency of ELE: `--grakel` names a Python that has it. Without one, nothing is compared.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ json.dump(answer, sys.stdout)
 
 
 def main() -> None:
-    """Compare, measure, print, write the file asked for."""
+    """Compare, measure, print the result, and write it to `--output`."""
     arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
     data = SmilesToMolecule().load(MoleculeSpace(), Context())
@@ -82,10 +82,10 @@ def main() -> None:
 
 
 def ask_grakel(python: str, sample: Graphs) -> dict[str, Any]:
-    """GraKeL's Gram matrices of the sample, from the interpreter that has it."""
+    """Compute GraKeL's Gram matrices of the sample with the given Python."""
     asked = subprocess.run([python, "-c", GRAKEL], input=json.dumps(to_lists(sample)), capture_output=True, text=True)
     if asked.returncode:
-        sys.exit(f"GraKeL did not answer: {asked.stderr.strip().splitlines()[-1]}")
+        sys.exit(f"GraKeL failed: {asked.stderr.strip().splitlines()[-1]}")
     return json.loads(asked.stdout)
 
 
@@ -131,9 +131,9 @@ def measure(name: str, outputs: Graphs) -> dict[str, Any]:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grakel", default=HERE, help="a Python that can import grakel (default: this one if it can)")
-    parser.add_argument("--sample", type=int, default=500, help="molecules to compare on")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--sample", type=int, default=500, help="molecules to compare on (default 500)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch (default 1)")
+    parser.add_argument("--output", type=Path, help="write the result as JSON")
     return parser.parse_args()
 
 

@@ -1,10 +1,10 @@
-"""What each part of `pgd` brings: the default with one part taken away at a time, and with none left.
+"""The contribution of each part of `pgd`: the default with one part removed at a time, and with all removed.
 
     python benchmarks/pgd.py RUN [--limit N] [--split NAME] [--variant NAME …] [--output FILE]
 
 Every variant decodes the same queries of RUN, by default those of the validation pairs, so that the test pairs are not
-touched. Results are added to FILE as they come; a variant that is there already, measured on as many pairs of the same
-model, is not measured again.
+used. Each result is appended to FILE at once; a variant that FILE already has for as many pairs of the same model is
+skipped.
 """
 
 import argparse
@@ -35,24 +35,24 @@ from ele_core.runtime.monitor import ConsoleMonitor
 
 
 class ConstantStep(Descent):
-    """Descents that keep the size of their first step and their momentum, whatever the loss does."""
+    """Descents that keep the size of their first step and their momentum, however the loss changes."""
 
     def _step(self, queries: Tensor, walk: Walk) -> Walk:
-        """A step after which neither a rise nor a fall of the loss is known, and the size has nowhere to grow."""
+        """Take a step without the previous loss and with the size as its own limit, so that the size never changes."""
         unmoved = dataclasses.replace(walk, limit=walk.size, energy=torch.full_like(walk.energy, math.inf))
         return super()._step(queries, unmoved)
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """Options of `pgd` that differ from the defaults, and the class in place of its own."""
+    """Options of `pgd` that differ from the defaults, and the class that replaces `Descent`."""
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     descent: type[Descent] = Descent
 
 
 LAST = {"answer": "last", "tolerance": 0.0}
-"""No descent stops at a good structure: where that is forbidden to be the answer, stopping there would make it one."""
+"""The last point is the answer. Tolerance 0: a descent that stopped at a good structure would answer with it."""
 PLAIN = {"starts": 1, "momentum": 0.0, **LAST}
 VARIANTS = {
     "default": Variant(),
@@ -100,7 +100,7 @@ class Bench:
         self.truths = data.outputs[rows]
 
     def settings(self, name: str) -> dict[str, Any]:
-        """All that the outcome of a variant depends on."""
+        """Everything that the result of a variant depends on."""
         weights = (self.run.folder / "model" / "model.safetensors").read_bytes()
         return {
             "variant": name,

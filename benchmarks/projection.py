@@ -27,7 +27,7 @@ SIZES = (4, 5, 8, 12)
 
 
 def main() -> None:
-    """Measure every size, print a table, write the file asked for."""
+    """Measure every size, print a table, and write the result to `--output`."""
     arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
     results = []
@@ -84,7 +84,7 @@ def conditions(repeats: int) -> dict[str, Any]:
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
+    parser.add_argument("--output", type=Path, help="write the result as JSON")
     parser.add_argument("--repeats", type=int, default=31, help="alternate repeats of each size (default: 31)")
     parser.add_argument("--threads", type=int, default=2, help="threads of torch (default: 2)")
     return parser.parse_args()

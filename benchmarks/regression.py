@@ -1,10 +1,10 @@
-"""What each change of the regression brings: one change at a time, on the loss that a run has learned.
+"""The effect of changes of the regression, one at a time, on the embedding that a run has learned.
 
     python benchmarks/regression.py RUN [--epochs N] [--variant NAME …] [--output FILE]
 
-For each variant the regressor of RUN is trained anew from scratch on the same frozen embeddings and judged on the
-validation pairs: its squared error, and what `search` makes of it. The test pairs are not touched. Results are added to
-FILE as they come; a variant that is there already, with the same number of epochs, is not trained again.
+For each variant the regressor of RUN is trained from scratch on the same frozen embeddings and evaluated on the
+validation pairs: its squared error, and the metrics after `search`. The test pairs are not used. Each result is
+appended to FILE at once; a variant that FILE already has with the same number of epochs is skipped.
 """
 
 import argparse
@@ -44,7 +44,7 @@ VARIANTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", help="a finished run whose surrogate is kept")
+    parser.add_argument("run", help="a finished run, whose surrogate is used")
     parser.add_argument("--epochs", type=float, default=1.0, help="passes over the training pairs (default 1)")
     parser.add_argument("--variant", action="append", choices=list(VARIANTS), help="only this one; may be repeated")
     parser.add_argument("--output", type=Path, help="JSON file of the results")
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def measured(run: Run, name: str, epochs: float) -> dict[str, object]:
-    """Train one variant and judge it on the validation pairs."""
+    """Train one variant and evaluate it on the validation pairs."""
     overrides = [f"{TRAINING}.epochs={epochs}", *VARIANTS[name]]
     config = configuration.load(run.folder / "config.toml", overrides)
     context = Context(config.seed, monitor=ConsoleMonitor())

@@ -1,4 +1,4 @@
-"""The ruler of candidate decoding: how far the nearest training molecule is from a test molecule, in edit distance.
+"""A lower bound for candidate decoding: the mean edit distance from a test molecule to its nearest training molecule.
 
     python benchmarks/ruler.py [--sample N] [--seed S] [--output FILE]
 
@@ -84,7 +84,7 @@ def histograms(graphs: Graphs, edge_labels: bool) -> tuple[torch.Tensor, torch.T
 
 
 def multiset_distance(one: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Insertions, deletions and relabellings between multisets of labels: what any edit path needs at least."""
+    """Insertions, deletions and relabellings between multisets of labels: a lower bound of the edit distance."""
     shared = torch.minimum(one, others).sum(dim=1)
     return torch.maximum(one.sum(dim=1), others.sum(dim=1)) - shared
 

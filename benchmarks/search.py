@@ -1,10 +1,10 @@
-"""Where the time of `search` goes: moves, encoder, candidates to start from, and the bookkeeping of the search itself.
+"""How `search` spends its time: moves, encoder, candidates to start from, and the bookkeeping of the search itself.
 
     python benchmarks/search.py RUN [--limit N] [--split NAME] [--output FILE]
 
-Decodes held-out inputs of RUN with `search`, with the run's own options where that is its decoder. The clocks are
-put around the space and the surrogate from outside; what is under none of them is bookkeeping: which structures are
-new, sorting, and keeping the beam. Loading, regression and metrics are not timed.
+Decodes held-out inputs of RUN with `search`, with the run's own options if that is its decoder. Methods of the space
+and the surrogate are timed; the rest is bookkeeping: finding new structures, sorting, and keeping the beam. Loading,
+regression and metrics are not timed.
 """
 
 import argparse
@@ -44,14 +44,14 @@ def main() -> None:
 
 
 def measured(run: Run, split: str, limit: int | None) -> dict[str, object]:
-    """Decode once, and say how the time was spent."""
+    """Decode once, and return how the time was spent."""
     model = run.model(["decoder=search"])
     context = Context(run.config.seed, pick_device(model.config.device), ConsoleMonitor())
     data = run.data(context).data
     queries = model.queries(data.inputs_at(getattr(data, split)[:limit]))
     decoder = SearchDecoder(SearchDecoder.Config(**model.config.decoder.options))
     untimed = Problem(model.space, model.surrogate, model.candidates)
-    decoder.decode(queries[:1], untimed, context=context)  # what is compiled at its first call is compiled now
+    decoder.decode(queries[:1], untimed, context=context)  # so that compilation is not timed
     clock = Clock()
     clock.around(decoder, START, "_start")
     space = clock.around(clock.around(model.space, MOVES, "neighbours"), IDENTITIES, "keys")
@@ -81,7 +81,7 @@ def measured(run: Run, split: str, limit: int | None) -> dict[str, object]:
 
 
 class Clock:
-    """Wall time by what is being done; at any moment one thing is, the innermost."""
+    """Wall time by activity; only the innermost activity is counted at any moment."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys((START, MOVES, ENCODER, IDENTITIES, BOOKKEEPING), 0.0)
@@ -89,16 +89,16 @@ class Clock:
         self.since = 0.0
 
     def start(self) -> None:
-        """Begin with the bookkeeping."""
+        """Start the clock; the first activity is bookkeeping."""
         self.since = time.perf_counter()
 
     def stop(self) -> dict[str, float]:
-        """The seconds of each."""
+        """Stop the clock and return the seconds of each activity."""
         self.turn_to(BOOKKEEPING)
         return self.seconds
 
     def around(self, owner, name, method):
-        """`owner`, with the time inside `method` counted as `name`; all that belongs to the start stays with it."""
+        """Count the time inside `method` of `owner` as `name`, or as START within the start; return `owner`."""
         function = getattr(owner, method)
 
         @functools.wraps(function)
@@ -113,7 +113,7 @@ class Clock:
         return owner
 
     def turn_to(self, name):
-        """Count what went by for what was being done, which is returned."""
+        """Switch to the activity `name`, and return the previous one, whose time is counted."""
         now = time.perf_counter()
         self.seconds[self.current] += now - self.since
         outer, self.current, self.since = self.current, name, now
@@ -121,7 +121,7 @@ class Clock:
 
 
 def count_rows(surrogate) -> Counter[str]:
-    """How many structures `surrogate.energy` scores from now on, under `evaluations`."""
+    """Count, under `evaluations`, the structures that `surrogate.energy` scores after this call."""
     counted = Counter(evaluations=0)
     energy = surrogate.energy
 

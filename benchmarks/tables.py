@@ -1,9 +1,9 @@
-"""Write the tables of README.md and docs/results/index.md from the recorded results, so that no figure is typed.
+"""Write the tables of README.md and docs/results/index.md from the recorded results: no number is typed by hand.
 
     python benchmarks/tables.py [--check]
 
-A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. With --check nothing is written, and the exit
-code says whether every table is what the records say.
+A table is written between `<!-- table: NAME -->` and `<!-- end of table -->`. With --check nothing is written, and the
+exit code is 1 if a table is out of date.
 """
 
 import argparse
@@ -28,7 +28,7 @@ BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOT
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a table is out of date")
     check = parser.parse_args().check
     stale = [page for page in PAGES if (text := page.read_text("utf-8")) != renewed(text)]
     for page in stale:
@@ -39,12 +39,12 @@ def main() -> None:
 
 
 def renewed(text: str) -> str:
-    """A page with each of its tables made anew."""
+    """A page with all its tables generated again."""
     return BLOCK.sub(lambda found: f"<!-- table: {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end of table -->", text)
 
 
 def smi2mol() -> str:
-    """Our rows on QM9, the paper's beside them."""
+    """The paper's rows on QM9, then ours."""
     runs = records("smi2mol")
     rows = [
         [
@@ -71,7 +71,7 @@ def smi2mol() -> str:
 
 
 def number_words() -> str:
-    """The toy task: no test output occurs in training."""
+    """The results on the toy task, in which no test output occurs in training."""
     rows = [
         [name_of(run), share(run["metrics"]["exact"]), number(run["metrics"]["edit_distance"])]
         for run in records("number-words")
@@ -80,7 +80,7 @@ def number_words() -> str:
 
 
 def commands() -> str:
-    """Where each of our figures comes from."""
+    """The command, date, sizes and times of each of our results."""
     rows = [
         [
             f"`{run['command']}`",
@@ -97,14 +97,14 @@ def commands() -> str:
 
 
 def ruler() -> str:
-    """The bound on what candidates can reach."""
+    """The lower bound of the distance for the decoder `candidates`."""
     found = loaded("ruler.json")
     rows = [[number(found["ged_with_edges"]), number(found["ged_without_edges"]), str(found["sample"]), found["date"]]]
     return table(["GED with edges", "GED without edges", "test molecules", "date"], rows)
 
 
 def speed() -> str:
-    """Ratios against named peers."""
+    """Times of other implementations and of ours, with their ratios."""
     projection, ged = loaded("projection.json"), loaded("ged.json")
     rows = [
         [
@@ -142,7 +142,7 @@ def sweep() -> str:
 
 
 def regression() -> str:
-    """What each change of the regression brought, on validation pairs."""
+    """The effect of each change of the regression, on validation pairs."""
     rows = [
         [
             run["variant"],
@@ -170,7 +170,7 @@ def regression_curves() -> str:
 
 
 def pgd() -> str:
-    """What each part of pgd brings, on validation pairs."""
+    """The contribution of each part of pgd, on validation pairs."""
     rows = [
         [
             run["variant"],
@@ -185,7 +185,7 @@ def pgd() -> str:
 
 
 def soft_points() -> str:
-    """What soft points in the training of the embedding bring to pgd, on the toy task."""
+    """The effect of soft points in the training of the embedding on pgd, on the toy task."""
     found = loaded("soft-points.json")
     rows = [
         [
@@ -201,7 +201,7 @@ def soft_points() -> str:
 
 
 def search_time() -> str:
-    """How fast search is, and where its time goes."""
+    """How fast search is, and how it spends its time."""
     found = loaded("search.json")
     parts = found["share_of"]
     cells = [
@@ -212,12 +212,12 @@ def search_time() -> str:
         *(share(parts[name]) for name in ("encoder", "moves", "identities", "start", "bookkeeping")),
         found["date"],
     ]
-    header = ["molecules", "structures scored", "time", "scored a second"]
+    header = ["molecules", "structures scored", "time", "scored per second"]
     return table([*header, "encoder", "moves", "identities", "start", "bookkeeping", "date"], [cells])
 
 
 def durability() -> str:
-    """What processes bring."""
+    """The speed-up by a second process."""
     found = loaded("durability.json")
     rows = [
         [
@@ -233,7 +233,7 @@ def durability() -> str:
 
 
 def checkpoints() -> str:
-    """What checkpoints cost."""
+    """The time that checkpoints take."""
     found = loaded("durability.json")
     saves = found["checkpoints"]
     cells = [
@@ -258,7 +258,7 @@ def table1(scale: str) -> str:
 
 
 def ours_elsewhere() -> list[dict[str, Any]]:
-    """The row *ours* at full scale is `ele train smi2mol` as it is: its evaluation stands for it."""
+    """The row *ours* at full scale, from the evaluation of `ele train smi2mol` with its default options."""
     return [
         {**record, "row": "ours"}
         for record in records("smi2mol")
@@ -267,7 +267,7 @@ def ours_elsewhere() -> list[dict[str, Any]]:
 
 
 def table1_oracle(scale: str) -> str:
-    """Rows decoded from the true embedding as well: what the embedding and the decoder leave."""
+    """Rows decoded from the true embedding as well: the error that the embedding and the decoder leave."""
     rows = []
     for file in sorted((RESULTS / "reproduction" / f"oracle-{scale}").glob("*.json")):
         own, oracle = loaded(f"reproduction/table1-{scale}/{file.stem}-seed0.json"), json.loads(file.read_text("utf-8"))
@@ -279,7 +279,7 @@ def table1_oracle(scale: str) -> str:
 
 
 def loaded(name: str) -> Any:
-    """A record of the results."""
+    """Load a file of the recorded results."""
     return json.loads((RESULTS / name).read_text("utf-8"))
 
 

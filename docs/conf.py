@@ -40,11 +40,11 @@ html_theme = "furo"
 html_title = f"ELE {release}"
 html_static_path: list[str] = []
 html_copy_source = False
-html_math_renderer = "mathml"  # readable without a network, which MathJax is not
+html_math_renderer = "mathml"  # readable without a network, unlike MathJax
 
 
 def escape_stars(*event: object) -> None:
-    """Docstrings write shapes as `(B, *rest)`; reStructuredText would take the star for emphasis."""
+    """Escape the star of shapes such as `(B, *rest)`, which reStructuredText would read as emphasis."""
     lines = event[-1]
     assert isinstance(lines, list)
     lines[:] = [re.sub(r"(?<=[( ])\*(?=\w+[,)])", r"\\*", line) for line in lines]

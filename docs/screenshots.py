@@ -1,4 +1,4 @@
-"""`python docs/screenshots.py RUN`: pictures of a run's report, light, dark and narrow, into docs/images."""
+"""`python docs/screenshots.py RUN`: write pictures of a run's report, light, dark and narrow, to docs/images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOTS = {
     "report-predictions-dark": (WIDE, "dark", "predictions"),
     "report-narrow": (NARROW, "light", "predictions"),
 }
-"""Name → window, theme, and the section that is scrolled to."""
+"""Name → window, theme, and the section to scroll to."""
 
 
 def main(run: str) -> None:
@@ -40,7 +40,7 @@ def main(run: str) -> None:
 
 
 def show(page: Page, section: str) -> None:
-    """Scroll to a section and bring it to life."""
+    """Scroll to a section, move the slider of `decoding` and point at a structure of `embedding`."""
     page.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
     page.evaluate(f"document.getElementById('{section}').scrollIntoView()")
     if section == "decoding":
@@ -62,7 +62,7 @@ def show(page: Page, section: str) -> None:
 
 
 def save(shot: bytes, file: Path) -> None:
-    """Write a PNG, as small as it gets without losing a colour."""
+    """Write an optimised PNG, without loss."""
     Image.open(io.BytesIO(shot)).convert("RGB").save(file, optimize=True)
     print(f"{file}: {file.stat().st_size // 1024} kB")
 

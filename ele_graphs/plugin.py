@@ -30,7 +30,7 @@ def ele_surrogates() -> Iterator[Record]:
     yield Record(
         "wl-kernel",
         "ele_graphs.rivals.wl_kernel:WLKernelSurrogate",
-        "Weisfeiler-Lehman kernels, sketched: DSOKR's loss.",
+        "Sketched Weisfeiler-Lehman kernels: the loss of DSOKR.",
     )
     yield Record(
         "fgw",
@@ -45,12 +45,12 @@ def ele_regressors() -> Iterator[Record]:
     yield Record(
         "fgw-ridge",
         "ele_graphs.rivals.fgw.ridge:FusedRidgeRegressor",
-        "Weights of training graphs by sketched kernel ridge regression: ILE-FGW's.",
+        "Weights of training graphs by sketched kernel ridge regression: the regressor of ILE-FGW.",
     )
     yield Record(
         "fgw-templates",
         "ele_graphs.rivals.fgw.templates:TemplateRegressor",
-        "A barycenter of learned template graphs, weighted by a network: NNBary-FGW's.",
+        "A barycenter of learned template graphs, weighted by a network: the regressor of NNBary-FGW.",
     )
 
 
@@ -70,7 +70,7 @@ def ele_input_spaces() -> Iterator[Record]:
     yield Record(
         "smiles",
         "ele_graphs.molecules.smiles_input:SmilesInput",
-        "SMILES as characters, written anew in training if asked.",
+        "SMILES as texts, optionally rewritten at random in training.",
     )
 
 

@@ -1,4 +1,4 @@
-"""`rgcn`: relational graph convolutions over soft adjacency: the paper's encoder, and what makes it better."""
+"""`rgcn`: relational graph convolutions over soft adjacency: the paper's encoder, with improvements."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RelationalEncoder(Encoder):
     """Layers F ← σ(Σ_s E[:, :, s] F W_s) over every edge label s, "none" included; sum over nodes; two linear layers.
 
     The paper's exact form is `self_connection = false, residual = false, normalise = "none", mask_virtual = false,
-    closed_walks = 0`: there a node hears of itself, of all its non-neighbours and of virtual nodes through W_none, so
-    that the embedding depends on the padding. With `mask_virtual` it does not.
+    closed_walks = 0`: there W_none passes messages from a node to itself, from its non-neighbours and from virtual
+    nodes, so that the embedding depends on the padding. With `mask_virtual` it does not.
     """
 
     invariant = True
@@ -34,29 +34,29 @@ class RelationalEncoder(Encoder):
         """Size and form of the network."""
 
         layers: int = Field(default=4, ge=1, le=MOST_LAYERS)
-        """How many rounds of messages."""
+        """Number of message-passing layers."""
         width: int = Field(default=128, ge=1)
-        """Features of a node."""
+        """Features per node."""
         activation: Literal["relu", "silu", "gelu"] = "relu"
-        """σ."""
+        """The activation function σ."""
         self_connection: bool = True
-        """A weight of its own for what a node tells itself."""
+        """Whether messages from a node to itself have a weight of their own."""
         residual: bool = True
-        """Add each layer's result to what was there before, after a first linear layer."""
+        """Whether each layer's result is added to its input; a linear layer then comes first."""
         normalise: Literal["layer", "none"] = "layer"
-        """Layer normalisation of what nodes send."""
+        """Layer normalisation of the messages, or none."""
         mask_virtual: bool = True
-        """Virtual nodes send nothing and are not summed, in proportion to how virtual they are."""
+        """Whether virtual nodes send no messages and are left out of the sum, in proportion to how virtual they are."""
         head: int = Field(default=256, ge=1)
         """Features between the two linear layers after the sum."""
         closed_walks: int = Field(default=6, ge=0)
-        """Count closed walks up to this length as node features: they tell apart what messages cannot. 0: none."""
+        """Count closed walks up to this length as node features: they distinguish what messages cannot. 0: off."""
 
     config: Config
 
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any], dim: int) -> None:
         super().__init__(config, space, dim)
-        assert isinstance(space, GraphSpace)  # `accepts` has said so
+        assert isinstance(space, GraphSpace)  # checked by `accepts`
         options = self.config
         relations = len(space.edge_labels) + 1 + options.self_connection
         features = len(space.node_labels) + 1 + self._walk_features(len(space.edge_labels))
@@ -93,10 +93,10 @@ class RelationalEncoder(Encoder):
         return out
 
     def _relations(self, edges: Tensor, real: Tensor) -> Tensor:
-        """(B, m, m, S) → (B, m·S, m): row (i, s) holds what node i hears through relation s, the self connection last.
+        """(B, m, m, S) → (B, m·S, m): row (i, s) weighs the messages to node i through relation s, the self one last.
 
         One product with F (B, m, width) then gives (B, m, S·width) without a copy; one linear layer applies all W_s.
-        Multiplying by all W_s first takes as long: the linear layer is most of it either way.
+        Multiplying by all W_s first takes as long, because the linear layer dominates either way.
         """
         count, size = real.shape
         relations = edges.permute(0, 1, 3, 2)
@@ -126,7 +126,7 @@ class RelationalEncoder(Encoder):
 
 
 def closed_walks(adjacency: Tensor, longest: int) -> Tensor:
-    """diag(Aᵏ) for k = 2…longest: (…, m, m) → (…, m, longest − 1), from only half as many products.
+    """diag(Aᵏ) for k = 2…longest: (…, m, m) → (…, m, longest − 1), with only half as many matrix products.
 
     diag(Aᵃ⁺ᵇ)_i = Σ_j (Aᵃ)_ij (Aᵇ)_ji.
     """

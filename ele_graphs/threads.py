@@ -1,4 +1,4 @@
-"""Compiled work on many pairs, shared out among threads; an interruption (Ctrl-C) stops what is under way."""
+"""Run compiled code on many pairs in several threads; Ctrl-C stops the work in progress."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def in_threads(
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """`solve(some, stop)` for consecutive slices of at most `chunk` of `count` pairs.
+    """Call `solve(some, stop)` for consecutive slices of at most `chunk` of `count` pairs.
 
-    solve: runs compiled code without the interpreter lock, and leaves early once stop[0] is 1.
-    threads: how many slices at a time; torch's number of threads by default.
+    solve: runs compiled code without the interpreter lock, and returns early once stop[0] is 1.
+    threads: how many slices run at a time; torch's number of threads by default.
     progress: called in this thread with the number of pairs just finished.
     """
     stop = np.zeros(1, np.int8)
@@ -32,7 +32,7 @@ def in_threads(
         solve(some, stop)
         return some.stop - some.start
 
-    # Threads, as compiled code releases the interpreter lock: numba's prange would set a second OpenMP beside torch's.
+    # Threads suffice, as compiled code releases the interpreter lock; numba's prange would load a second OpenMP.
     with ThreadPoolExecutor(threads or torch.get_num_threads()) as pool:
         try:
             for job in as_completed([pool.submit(part, first) for first in range(0, count, chunk)]):

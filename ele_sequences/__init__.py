@@ -1,1 +1,1 @@
-"""Sequences of tokens as an output space: the small plugin that shows how plugins are written."""
+"""Sequences of tokens as an output space: a small plugin that shows how plugins are written."""

@@ -11,7 +11,7 @@ from torch import Tensor
 def edit_distances(left: Tensor, right: Tensor) -> Tensor:
     """Levenshtein distances of rows of two (B, L) label tensors, zeros after the end: (B,).
 
-    D[i, j] = min(D[i-1, j] + 1, D[i, j-1] + 1, D[i-1, j-1] + [left_i ≠ right_j]); a row of D for all pairs at once.
+    D[i, j] = min(D[i-1, j] + 1, D[i, j-1] + 1, D[i-1, j-1] + [left_i ≠ right_j]), row by row for all pairs at once.
     """
     rows, columns = left.shape[1], right.shape[1]
     row = torch.arange(columns + 1).expand(len(left), -1)
@@ -28,7 +28,7 @@ def edit_distances(left: Tensor, right: Tensor) -> Tensor:
 
 
 def aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[str | None, str | None]]:
-    """Tokens of two sequences side by side with the fewest edits; None stands where one has nothing."""
+    """Align the tokens of two sequences with the fewest edits; None marks a token that one of them lacks."""
     table = [[i + j if 0 in (i, j) else 0 for j in range(len(right) + 1)] for i in range(len(left) + 1)]
     for i, one in enumerate(left, start=1):
         for j, other in enumerate(right, start=1):

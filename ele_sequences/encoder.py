@@ -1,4 +1,4 @@
-"""An encoder of relaxed sequences: a network on positions that knows where each position stands."""
+"""An encoder of relaxed sequences: convolutions over positions, with a learned vector for each position."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class SequenceEncoder(Encoder):
         """The size of the network."""
 
         width: int = Field(96, ge=1)
-        """Features of a position."""
+        """Features per position."""
         layers: int = Field(2, ge=1, le=MOST_LAYERS)
         """Number of convolutions."""
         kernel: int = Field(3, ge=1)
-        """Positions that a convolution sees at once; odd."""
+        """Positions per convolution; odd."""
 
     config: Config
 

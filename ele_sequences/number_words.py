@@ -24,11 +24,11 @@ RANGES = {
     "regressor.backbone.width": Range(choices=(32, 64, 128, 256)),
     "regressor.training.learning_rate": Range(low=1e-3, high=1e-2, log=True),
 }
-"""What is worth trying."""
+"""The ranges that `ele tune` searches by default."""
 
 
 class NumberWords(Task):
-    """Distinct numbers of one to six digits, so that candidates alone never hold a test output."""
+    """Distinct numbers of one to six digits, so that no test output is among the candidates."""
 
     class Config(ComponentConfig):
         """How many numbers."""
@@ -40,14 +40,14 @@ class NumberWords(Task):
         test: float = Field(1000, gt=0)
         """Pairs for the final measure (a share if below 1)."""
         seed: int | None = None
-        """Which numbers are drawn, and how they are split; none: the seed of the run."""
+        """The seed for drawing and splitting the numbers; by default the seed of the run."""
 
     config: Config
     ranges: ClassVar[Mapping[str, Range]] = RANGES
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """The configuration that learns it in a few minutes on two cores."""
+        """A configuration that learns the task in a few minutes on two cores."""
         return {
             "output": {"name": "sequence", "alphabet": list("0123456789"), "length": 6},
             "input": {"name": "text", "level": "regex", "pattern": r"\w+", "max_length": 32},
@@ -83,7 +83,7 @@ class NumberWords(Task):
 
 
 def draw(count: int, seed: int) -> list[int]:
-    """`count` distinct numbers, short ones favoured: a number has up to k digits with equal chance for each k ≤ 6."""
+    """Draw `count` distinct numbers, often short: each has at most k digits, k drawn uniformly from 1…6."""
     generator = torch.Generator().manual_seed(seed)
     found: dict[int, None] = {}
     while len(found) < count:
@@ -95,7 +95,7 @@ def draw(count: int, seed: int) -> list[int]:
 
 
 def spell(number: int) -> str:
-    """A number from 0 to 999,999 in English words."""
+    """Write a number from 0 to 999,999 in English words."""
     if not 0 <= number <= LARGEST:
         raise ValueError(f"{number} is not between 0 and {LARGEST:,}")
     thousands, rest = divmod(number, 1000)
@@ -108,7 +108,7 @@ def spell(number: int) -> str:
 
 
 def spell_below_1000(number: int) -> str:
-    """A number from 0 to 999 in English words."""
+    """Write a number from 0 to 999 in English words."""
     hundreds, rest = divmod(number, 100)
     if hundreds:
         head = f"{SMALL[hundreds]} hundred"

@@ -1,4 +1,4 @@
-"""What this plugin brings, by name; nothing is imported until it is used."""
+"""The components of this plugin, as import strings: nothing is imported until it is used."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ele_core import Record, hookimpl
 @hookimpl
 def ele_output_spaces() -> Iterator[Record]:
     """The space of padded sequences."""
-    yield Record("sequence", "ele_sequences.space:SequenceSpace", "sequences of tokens, up to a length")
+    yield Record("sequence", "ele_sequences.space:SequenceSpace", "Sequences of tokens, up to a length.")
 
 
 @hookimpl
 def ele_encoders() -> Iterator[Record]:
-    """Its encoder."""
-    yield Record("sequence", "ele_sequences.encoder:SequenceEncoder", "convolutions over relaxed positions")
+    """The encoder of relaxed sequences."""
+    yield Record("sequence", "ele_sequences.encoder:SequenceEncoder", "Convolutions over relaxed positions.")
 
 
 @hookimpl
 def ele_tasks() -> Iterator[Record]:
     """A generated task whose test outputs never occur in training."""
-    yield Record("number-words", "ele_sequences.number_words:NumberWords", "English number words → digits")
+    yield Record("number-words", "ele_sequences.number_words:NumberWords", "English number words → digits.")

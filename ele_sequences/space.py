@@ -1,4 +1,4 @@
-"""The space of padded token sequences: each position on a simplex, label 0 standing for 'nothing here'."""
+"""The space of padded token sequences: each position on a simplex, where label 0 is 'nothing here'."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ele_core import ComponentConfig, ConvexSet, Drawing, Metric, OutputSpace, S
 from ele_sequences.distance import aligned, edit_distances
 
 GAP = "·"
-"""Drawn where a sequence lacks a token that the other one has."""
+"""Drawn for a token that the sequence lacks and the other one has."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Tokens(Tensors):
 
 
 class SequenceSpace(OutputSpace[str, Tokens]):
-    """Texts of at most `length` tokens; a token is a character, or a word where a separator is given."""
+    """Texts of at most `length` tokens; a token is a character, or a word if a separator is given."""
 
     Batch = Tokens
 
@@ -36,18 +36,18 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         alphabet: tuple[str, ...] = Field(min_length=1)
         """The tokens that may occur."""
         length: int = Field(ge=1)
-        """The longest sequence."""
+        """The largest number of tokens of a sequence."""
         separator: str = ""
-        """What stands between two tokens; empty: every character is a token."""
+        """The text between two tokens; if empty, every character is a token."""
         edit_rate: float = Field(0.1, ge=0, le=1)
-        """Probability with which a view has another token, or none, at each position."""
+        """The probability that a view has a random token, or none, at a position."""
 
         @model_validator(mode="after")
         def _readable(self) -> Self:
             if len(set(self.alphabet)) < len(self.alphabet):
                 raise ValueError("a token is listed twice")
             if not self.separator and any(len(token) != 1 for token in self.alphabet):
-                raise ValueError("without a separator every token is one character")
+                raise ValueError("without a separator, every token must be one character")
             return self
 
     config: Config
@@ -63,10 +63,10 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         tokens = torch.zeros(len(objects), self.config.length, dtype=self.geometry["tokens"].label_dtype)
         for index, text in enumerate(objects):
             if not isinstance(text, str):
-                raise self.invalid(f"a {type(text).__name__}, not a text.", index)
+                raise self.invalid(f"expected a text, not {type(text).__name__}.", index)
             words = split_tokens(text, self.config.separator)
             if len(words) > self.config.length:
-                raise self.invalid(f"{text!r} has {len(words)} tokens, the space holds {self.config.length}.", index)
+                raise self.invalid(f"{text!r} has {len(words)} tokens, more than length = {self.config.length}.", index)
             unknown = next((word for word in words if word not in label), None)
             if unknown is not None:
                 raise self.invalid(f"{text!r} holds {unknown!r}, which is not in the alphabet.", index)
@@ -83,14 +83,14 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return close_gaps(super().unrelax(point))
 
     def augment(self, batch: Tokens, generator: Generator) -> Tokens:
-        """With probability `edit_rate` a position takes a random token or none; gaps are closed."""
+        """Give each position a random token or none with probability `edit_rate`; gaps are closed."""
         shape = batch.tokens.shape
         edited = torch.rand(shape, generator=generator) < self.config.edit_rate
         label = torch.randint(0, len(self.config.alphabet) + 1, shape, generator=generator)
         return close_gaps(Tokens(torch.where(edited, label.to(batch.tokens.dtype), batch.tokens)))
 
     def moves(self, batch: Tokens, gradient: Tokens | None = None) -> tuple[Tokens, Tensor]:
-        """One position switched to another label, or to nothing; gaps are closed."""
+        """Sequences with one position changed to another token or to none; gaps are closed."""
         moved, owner = super().moves(batch, gradient)
         return close_gaps(moved), owner
 
@@ -106,7 +106,7 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return self.exact_match, distance
 
     def render(self, obj: str, against: str | None = None) -> Drawing:
-        """The text; beside another, in pieces: what differs, and a dot for each token that is missing, are marked."""
+        """The text; compared with `against`, in pieces with differing and missing tokens marked."""
         if against is None:
             return Drawing(obj)
         separator = self.config.separator
@@ -131,7 +131,7 @@ class SequenceSpace(OutputSpace[str, Tokens]):
 
     @classmethod
     def infer(cls, objects: Sequence[str], options: Mapping[str, Any]) -> ComponentConfig:
-        """The alphabet and the greatest length that occur."""
+        """Find the alphabet and the greatest length in `objects`; `options` take precedence."""
         words = [split_tokens(text, options.get("separator", "")) for text in objects]
         found = {
             "alphabet": sorted({word for text in words for word in text}),

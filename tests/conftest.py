@@ -1,4 +1,4 @@
-"""What many tests share: tiny settings, and one small model that is trained once."""
+"""Fixtures that many tests share: tiny settings, and one small model that is trained once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 import torch
 from hypothesis import settings as hypothesis_settings
 
-torch.set_num_threads(1)  # the tensors are tiny, and tests may run side by side
-hypothesis_settings.register_profile("ele", deadline=None)  # no test of time: a busy machine is no bug
+torch.set_num_threads(1)  # the tensors are tiny, and tests may run in parallel
+hypothesis_settings.register_profile("ele", deadline=None)  # slow examples on a busy machine are not failures
 hypothesis_settings.load_profile("ele")
 
 TINY: dict[str, Any] = {
@@ -30,7 +30,7 @@ TINY: dict[str, Any] = {
         "training": {"epochs": 2, "batch_size": 32, "evaluations": 2},
     },
 }
-"""Sections that train in a second, and badly."""
+"""Sections of a configuration that trains in a second, and learns little."""
 
 Pairs = tuple[list[str], list[str]]
 
@@ -60,12 +60,12 @@ def predictor(tiny: dict[str, Any], pairs: Pairs) -> Any:
 
 @pytest.fixture(scope="session")
 def settings(tiny: dict[str, Any]) -> list[str]:
-    """`tiny` as overrides, for a task's own data."""
+    """`tiny` as options of `ele train`, with a small data set."""
     return ["--set", "task.size=200", "--set", "task.validation=20", "--set", "task.test=20", *overrides(tiny)]
 
 
 def overrides(sections: Mapping[str, Any], path: str = "") -> list[str]:
-    """Nested options as `--set a.b=c`."""
+    """Convert nested options to `--set a.b=c`."""
     found: list[str] = []
     for name, value in sections.items():
         here = f"{path}.{name}" if path else name
@@ -75,7 +75,7 @@ def overrides(sections: Mapping[str, Any], path: str = "") -> list[str]:
 
 @pytest.fixture(scope="session")
 def trained_run(settings: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run of number-words. Shared: copy it before you change it."""
+    """The folder of a finished run of number-words. Shared: copy it before changing it."""
     from click.testing import CliRunner
 
     from ele_core.cli import cli
@@ -89,7 +89,7 @@ def trained_run(settings: list[str], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """`run_python("-m", "ele_core", …)`: this Python in a process of its own, in an empty folder."""
+    """`run_python("-m", "ele_core", …)`: run this Python in a separate process, in an empty folder."""
 
     def run(
         *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None, check: bool = True

@@ -17,11 +17,11 @@ from ele_core.interfaces import KINDS, Kind
 from ele_core.plugins import HOOKS, PluginInfo, Record, registry
 
 OURS = "explicit-loss-embedding"
-"""The distribution that is documented here; other plugins that happen to be installed have docs of their own."""
+"""The distribution that is documented here; other installed plugins are left out."""
 
 
 def shipped() -> list[tuple[Kind, PluginInfo, Record]]:
-    """Every component that ELE itself brings, kind by kind."""
+    """Every component of ELE's own plugins, kind by kind."""
     ours = [plugin for plugin in registry().plugins() if plugin.distribution == OURS]
     return [(kind, plugin, record) for kind in KINDS for plugin in ours for record in plugin.records.get(kind, ())]
 
@@ -30,7 +30,7 @@ class ComponentsDirective(SphinxDirective):
     """A section for each kind, and in it one for each component with its options."""
 
     def run(self) -> list[nodes.Node]:
-        self.env.note_reread()  # the registry is no file whose change Sphinx would see
+        self.env.note_reread()  # Sphinx does not see changes of the registry
         return self.parse_text_to_nodes("\n".join(components_page()), allow_section_headings=True)
 
 
@@ -46,11 +46,11 @@ class OptionsDirective(SphinxDirective):
 
 
 def components_page() -> Iterator[str]:
-    """The page as Markdown."""
+    """The page of all components, as Markdown."""
     for kind in KINDS:
         hook = HOOKS[kind]
         yield from (f"## {hook.plural.capitalize()}", "")
-        yield f"Brought by the hook `{hook.name}`; each is an `ele_core.{hook.base}`."
+        yield f"A plugin brings them with the hook `{hook.name}`; each is a subclass of `ele_core.{hook.base}`."
         yield ""
         for of, plugin, record in shipped():
             if of == kind:
@@ -58,7 +58,7 @@ def components_page() -> Iterator[str]:
 
 
 def component_section(kind: Kind, plugin: PluginInfo, record: Record) -> Iterator[str]:
-    """One component: its name, what it is, where it lives, its options."""
+    """One component: its name, summary, plugin, class and options."""
     cls = registry().get(kind, record.name)
     yield from (f"(component-{kind}-{record.name})=", f"### {record.name}", "")
     summary = record.summary.rstrip(".")
@@ -70,7 +70,7 @@ def component_section(kind: Kind, plugin: PluginInfo, record: Record) -> Iterato
 
 
 def options_of_items(config: type[BaseModel]) -> Iterator[Option]:
-    """The options of the tables that a list holds, as `augmentations[].rate`."""
+    """The options of the tables in a list, as `augmentations[].rate`."""
     for name, field in config.model_fields.items():
         for item in get_args(field.annotation):
             if isinstance(item, type) and issubclass(item, BaseModel):
@@ -78,7 +78,7 @@ def options_of_items(config: type[BaseModel]) -> Iterator[Option]:
 
 
 def options_table(options: list[Option]) -> Iterator[str]:
-    """A table of options; one without a description is an error, so that none stays undocumented."""
+    """A table of options. Raises `ValueError` for an option without a description."""
     yield from ("```{list-table}", ":header-rows: 1", ":widths: 24 20 16 40", "")
     yield from ("* - option", "  - type", "  - default", "  - meaning")
     for option in options:
@@ -91,13 +91,13 @@ def options_table(options: list[Option]) -> Iterator[str]:
 
 
 def short_type(text: str) -> str:
-    """A type without the modules of its names, and its literals as they are written."""
+    """Shorten a type: names without modules, literals as alternatives."""
     literals = re.sub(r"Literal\[(.*?)\]", lambda match: match[1].replace("'", '"').replace(", ", " | "), text)
     return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", literals)
 
 
 def code(text: str) -> str:
-    """Inline code that may hold backticks."""
+    """Inline code that may contain backticks."""
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 

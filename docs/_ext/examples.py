@@ -1,4 +1,4 @@
-"""Examples in the help of a command (a `\\b` line, then commands) as code blocks of the command-line page."""
+"""Show examples in the help of a command (a `\\b` line, then commands) as code blocks on the command-line page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from sphinx.application import Sphinx
 
 BAR = "| "
-"""How sphinx-click starts a line of such an example."""
+"""The start of a line of an example, as sphinx-click writes it."""
 
 
 def as_code(_: Sphinx, __: click.Context, lines: list[str]) -> None:
@@ -18,7 +18,7 @@ def as_code(_: Sphinx, __: click.Context, lines: list[str]) -> None:
 
 
 def code_blocks(lines: list[str]) -> Iterator[str]:
-    """The lines, each run of `| ` as a block."""
+    """The lines, with each run of lines that start with `| ` as a code block."""
     for is_example, run in groupby(lines, lambda line: line.startswith(BAR)):
         if is_example:
             yield from (".. code-block:: text", "", *(f"    {line.removeprefix(BAR)}" for line in run), "")

@@ -1,4 +1,4 @@
-"""`{laws} output`: the checks of a kind with the laws that their docstrings state."""
+"""`{laws} output`: the checks of a kind, with the laws from their docstrings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARED = (*COMMON, check_model_saves_and_loads)
 
 
 class LawsDirective(SphinxDirective):
-    """A definition list; `every` stands for what all kinds share."""
+    """A definition list of the checks of a kind; with the argument `every`, of those that all kinds share."""
 
     required_arguments: ClassVar[int] = 1
 

@@ -1,4 +1,4 @@
-"""Formulas as MathML, converted by docutils when the pages are built: browsers show them without a network."""
+"""Convert formulas to MathML when the pages are built: browsers show them without a network."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Exact graph edit distance, compiled and batched over pairs; bounds within a budget for graphs too large for it.
+"""Exact graph edit distance, compiled and batched over pairs; for larger graphs, bounds within a budget.
 
 The distance between two graphs is the least number of edits that turn one into the other: insert, delete or relabel a
 node, insert, delete or relabel an edge, each at cost 1, as `networkx.graph_edit_distance` counts them when nodes and
 edges match by label.
 
     edit_distances(predicted, truth)                          # (B,) int64, exact
-    edit_distance_bounds(predicted, truth, budget=10_000)     # Bounds(lower, upper), limited work a pair
+    edit_distance_bounds(predicted, truth, budget=10_000)     # Bounds(lower, upper), limited work per pair
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_NODES", "Bounds", "PackedGraphs", "edit_distance_bounds", "edit_distances"]
 
-MAX_NODES = 64  # the memory of a search grows as the cube of this: about 1 MB a thread
+MAX_NODES = 64  # the memory of a search grows as the cube of this: about 1 MB per thread
 PAIRS_PER_CHUNK = 64
 UNLIMITED = sys.maxsize
 
@@ -57,7 +57,7 @@ class Bounds:
 
     @property
     def exact(self) -> Tensor:
-        """(B,) bool: where the bounds meet, so that both are the distance."""
+        """(B,) bool: whether the bounds are equal, so that both are the distance."""
         return self.lower == self.upper
 
 
@@ -73,11 +73,11 @@ def edit_distances(
 
     GED(a, b) = min_p sum_i [a_i != b_p(i)] + sum_{i<j} [A_ij != B_p(i)p(j)], p over the permutations of both graphs
     padded with virtual nodes to the same size. The two batches may differ in m. Two unlike molecules of 9 atoms take
-    about a tenth of a millisecond, of 18 tens of milliseconds, and each atom more about doubles that;
+    about a tenth of a millisecond, of 18 tens of milliseconds, and each further atom about doubles that;
     for larger graphs see `edit_distance_bounds`. Ctrl-C stops a search at once.
 
-    edge_labels: count a changed edge label; if false, edges only exist or not (node labels always count).
-    threads: how many pairs at a time; torch's number of threads by default.
+    edge_labels: whether a changed edge label counts; node labels always count.
+    threads: how many threads work; torch's number of threads by default.
     progress: called in this thread with the number of pairs just finished.
     """
     return _solve(batch_a, batch_b, edge_labels, UNLIMITED, threads, progress).upper
@@ -92,12 +92,12 @@ def edit_distance_bounds(
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Bounds:
-    """Bounds on what `edit_distances` gives, from at most `budget` search nodes a pair (a few µs each).
+    """Bounds on the distances of `edit_distances`, from at most `budget` search nodes per pair (a few µs each).
 
-    The upper bound is the cost of a real edit path, the lower one the least bound of the branches left unexplored.
+    The upper bound is the cost of an edit path found, the lower one the least bound of the unexplored branches.
     """
     if budget < 1:
-        msg = f"edit_distance_bounds: budget is {budget}, a number of search nodes a pair; give at least 1."
+        msg = f"edit_distance_bounds: budget is {budget}; give at least 1 search node per pair."
         raise ValueError(msg)
     return _solve(batch_a, batch_b, edge_labels, budget, threads, progress)
 
@@ -110,7 +110,7 @@ def _solve(
     threads: int | None,
     progress: Callable[[int], None] | None,
 ) -> Bounds:
-    """All pairs, in chunks shared out among threads."""
+    """Solve all pairs, in chunks distributed over threads."""
     pairs = _check_pairs(a, b)
     from ele_graphs.ged.kernels import solve_pairs  # here, so that importing this package does not import numba
 
@@ -125,25 +125,25 @@ def _solve(
 
 
 def _labels(field: Tensor) -> NDArray[np.int16]:
-    """A field of a batch as the kernels read it: always the same type and layout, so that they are compiled once."""
+    """Convert a field of a batch for the kernels: always the same type and layout, so that they are compiled once."""
     return field.detach().to("cpu", torch.int16).contiguous().numpy()
 
 
 def _check_pairs(a: PackedGraphs, b: PackedGraphs) -> int:
-    """The number of pairs, once both batches have the documented form."""
+    """Check that both batches have the documented form, and return the number of pairs."""
     _check_batch("batch_a", a)
     _check_batch("batch_b", b)
     if len(a.nodes) != len(b.nodes):
         msg = (
-            f"batch_a has {len(a.nodes)} graphs and batch_b has {len(b.nodes)}; "
-            "edit distances are taken pair by pair: give equally many."
+            f"batch_a and batch_b differ in their numbers of graphs, {len(a.nodes)} and {len(b.nodes)}; "
+            "edit distances compare graph i with graph i: give equally many."
         )
         raise ValueError(msg)
     return len(a.nodes)
 
 
 def _check_batch(name: str, batch: PackedGraphs) -> None:
-    """Refuse what the kernels, which check nothing, would read wrongly."""
+    """Refuse batches that the kernels, which check nothing, would read wrongly."""
     nodes, edges = batch.nodes, batch.edges
     if nodes.dim() != 2 or edges.shape != (*nodes.shape, nodes.shape[1]):
         msg = (
@@ -163,6 +163,6 @@ def _check_batch(name: str, batch: PackedGraphs) -> None:
     if sizes.max() > MAX_NODES:
         msg = (
             f"{name}: the graph at index {int(sizes.argmax())} has {int(sizes.max())} nodes; "
-            f"edit distances are for at most {MAX_NODES}: leave larger graphs out."
+            f"edit distances take at most {MAX_NODES}: leave larger graphs out."
         )
         raise ValueError(msg)

@@ -1,6 +1,6 @@
 """The compiled search behind `ele_graphs.ged`: depth-first branch and bound over node mappings.
 
-With unit costs it never pays to delete a node and insert another where one could be turned into the other, so the
+With unit costs it never pays to delete a node and insert another if one could be turned into the other, so the
 smaller graph is padded with virtual nodes (label 0, no edges) to the n nodes of the larger one. With the node labels on
 the diagonals of the matrices A and B,
 
@@ -10,13 +10,13 @@ The bound is a linear assignment. Fix p on some rows; for free rows u and free c
 
     C_uv = 2 [A_uu != B_vv] + 2 sum_{i fixed} [A_ui != B_vp(i)] + d(inner edges of u, inner edges of v)
 
-where inner edges lead to free nodes and d(X, Y) = max(|X|, |Y|) - |X ∩ Y| on multisets of labels. An inner edge is seen
-from both its ends, so all is doubled: 2 GED >= 2 (cost of the fixed part) + min_p sum_u C_up(u). Fixing one more pair
-never lowers an entry of C: the dual prices of a parent stay feasible in its children, and only pairs that became dearer
+where inner edges lead to free nodes and d(X, Y) = max(|X|, |Y|) - |X ∩ Y| on multisets of labels. An inner edge counts
+at both its ends, so all is doubled: 2 GED >= 2 (cost of the fixed part) + min_p sum_u C_up(u). Fixing one more pair
+never lowers an entry of C: the dual prices of a parent stay feasible in its children, and only pairs whose cost rose
 are matched again. (Chang et al. 2020, "Speeding up GED computation for graph databases": anchor-aware branch match.)
 
-The functions share this file, longer than most, because numba's cache only watches the file of the function called.
-Arrays are few and copied in plain loops because both shorten the compilation.
+All functions are in one file because numba's cache only watches the file of the function called. Few arrays and plain
+loops shorten the compilation.
 """
 
 from collections.abc import Callable
@@ -34,24 +34,24 @@ R = TypeVar("R")
 
 FAR = 1 << 30
 
-# Rows of `Levels.vector`, the part of a level that has one entry a node …
-ROW_PRICE = 0  # dual prices: ROW_PRICE[u] + COLUMN_PRICE[v] <= C[u, v], equal where u is matched with v
+# Rows of `Levels.vector`, the part of a level that has one entry per node …
+ROW_PRICE = 0  # dual prices: ROW_PRICE[u] + COLUMN_PRICE[v] <= C[u, v], equal if u is matched with v
 COLUMN_PRICE = 1
-MATCH = 2  # the column of each row and the row of each column, of free and fixed ones; -1 while unmatched
+MATCH = 2  # the column of each row and the row of each column, free or fixed; -1 while unmatched
 OWNER = 3
 FREE_ROW = 4  # 1 while not fixed
 FREE_COLUMN = 5
 CHILD = 6  # columns still to try for the row being branched on, the most promising last, with their doubled bounds
 CHILD_BOUND = 7
-STATE = 8  # … and, in this one, single numbers: what is fixed costs (doubled), the row branched on, its columns left
+STATE = 8  # … and one row of single numbers: the doubled cost of the fixed part, the row branched on, its columns left
 FIXED, ROW, CHILDREN = 0, 1, 2
 
-# Rows of the working memory: a shortest augmenting path, and for each column the first that can be swapped with it.
+# Rows of the working memory: a shortest augmenting path, and for each column the first one interchangeable with it.
 DISTANCE, PREVIOUS, SEEN, TWIN = 0, 1, 2, 3
 
 
 class Levels(NamedTuple):
-    """The state of the search at each depth 0…n, the first axis of all."""
+    """The state of the search at each depth 0…n, which is the first axis of all arrays."""
 
     cost: Ints  # (n + 1, n, n): C
     inner: Ints  # (n + 1, 2n, 1 + labels): inner edges of the rows, then of the columns, in all ([0]) and by label
@@ -59,7 +59,7 @@ class Levels(NamedTuple):
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile to run without the interpreter lock; cache on disk wherever numba finds a folder it can write."""
+    """Compile to run without the interpreter lock; cache on disk if numba finds a writable folder."""
     try:
         return cast(Callable[P, R], numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # no such folder, not even in the home: compile in each process rather than fail
@@ -79,13 +79,13 @@ def solve_pairs(
 ) -> None:
     """Fill bounds (B, 2) with a lower and an upper bound of each pair, equal unless the budget ran out.
 
-    nodes (B, m), edges (B, m, m), zero is "nothing there"; budget: the largest number of search nodes a pair;
-    stop: (1,), set to 1 by another thread to leave early.
+    nodes (B, m), edges (B, m, m), zero is "nothing there"; budget: the largest number of search nodes per pair;
+    stop: (1,), set to 1 by another thread to return early.
     """
     n = max(most_nodes(nodes_a), most_nodes(nodes_b))
     first, second = np.zeros((n, n), np.int32), np.zeros((n, n), np.int32)
     codes = np.zeros(1 + max(highest(edges_a), highest(edges_b)), np.int32)
-    labels_at_most = min(len(codes), n * (n - 1)) if edge_labels else 1  # no more than two graphs have edges
+    labels_at_most = min(len(codes), n * (n - 1)) if edge_labels else 1  # two graphs have no more edges than that
     levels = Levels(
         np.zeros((n + 1, n, n), np.int32),
         np.zeros((n + 1, 2 * n, 1 + labels_at_most), np.int32),
@@ -116,7 +116,7 @@ def search(
     depth = -1
     visited = 1
     while True:
-        if bound < 2 * best - 1:  # below here something could cost best - 1 or less
+        if bound < 2 * best - 1:  # a mapping below here could cost best - 1 or less
             depth += 1
             choose_row(levels.cost[depth], levels.inner[depth], vector[depth], real, n, 2 * best - 1 - bound, scratch)
             list_children(levels.cost[depth], vector[depth], n, bound, 2 * best - 1, scratch)
@@ -139,7 +139,7 @@ def search(
 
 @compiled
 def open_root(a: Ints, b: Ints, n: int, labels: int, levels: Levels, scratch: Ints) -> None:
-    """Level 0: nothing fixed, all edges inner."""
+    """Set up level 0: nothing fixed, all edges inner."""
     cost, inner, vector = levels.cost[0], levels.inner[0], levels.vector[0]
     count_inner(a, n, labels, inner, 0)
     count_inner(b, n, labels, inner, n)
@@ -158,7 +158,7 @@ def open_root(a: Ints, b: Ints, n: int, labels: int, levels: Levels, scratch: In
 
 @compiled
 def open_child(a: Ints, b: Ints, n: int, labels: int, levels: Levels, scratch: Ints, depth: int, column: int) -> None:
-    """Level depth + 1: the row branched on at depth is fixed to column."""
+    """Set up level depth + 1: the row branched on at depth is fixed to column."""
     cost, inner, vector = levels.cost[depth + 1], levels.inner[depth + 1], levels.vector[depth + 1]
     before, inner_before = levels.cost[depth], levels.inner[depth]
     row = levels.vector[depth, STATE, ROW]
@@ -187,7 +187,7 @@ def open_child(a: Ints, b: Ints, n: int, labels: int, levels: Levels, scratch: I
 
 @compiled
 def fix_pair(vector: Ints, row: int, column: int) -> None:
-    """Match row with column for good, and unmatch whatever they were matched with."""
+    """Fix the match of row with column, and unmatch the nodes that they were matched with before."""
     if vector[MATCH, row] != column:
         vector[MATCH, vector[OWNER, column]] = -1
         vector[OWNER, vector[MATCH, row]] = -1
@@ -258,7 +258,7 @@ def choose_row(cost: Ints, inner: Ints, vector: Ints, real: int, n: int, slack: 
 
 @compiled
 def list_children(cost: Ints, vector: Ints, n: int, bound: int, limit: int, scratch: Ints) -> None:
-    """The columns worth trying for the chosen row: the bound grows at least by the reduced cost. Best last."""
+    """List the columns worth trying for the chosen row, best last: the bound grows at least by the reduced cost."""
     row, count = vector[STATE, ROW], 0
     for v in range(n):
         value = bound + cost[row, v] - vector[ROW_PRICE, row] - vector[COLUMN_PRICE, v]
@@ -316,7 +316,7 @@ def mapping_cost(a: Ints, b: Ints, n: int, mapping: Ints) -> int:
 
 @compiled
 def improved_cost(a: Ints, b: Ints, n: int, mapping: Ints, swapped: Ints) -> int:
-    """The cost of a mapping after swapping images two by two for as long as that helps; `mapping` stays as it is."""
+    """The cost of a mapping after swapping pairs of images as long as that helps; `mapping` is not changed."""
     for i in range(n):
         swapped[i] = mapping[i]
     best = mapping_cost(a, b, n, swapped)
@@ -336,7 +336,7 @@ def improved_cost(a: Ints, b: Ints, n: int, mapping: Ints, swapped: Ints) -> int
 
 @compiled
 def count_inner(graph: Ints, n: int, labels: int, inner: Ints, offset: int) -> None:
-    """All edges of each node by label, from row offset on."""
+    """Count the edges of each node, in all and by label, into the rows of `inner` from `offset` on."""
     for u in range(n):
         for label in range(labels + 1):
             inner[offset + u, label] = 0
@@ -348,7 +348,7 @@ def count_inner(graph: Ints, n: int, labels: int, inner: Ints, offset: int) -> N
 
 @compiled
 def leave_inner(graph: Ints, n: int, labels: int, fixed: int, before: Ints, after: Ints, offset: int) -> None:
-    """Edges by label once those that lead to the node `fixed` are no longer inner."""
+    """Copy the counts `before` to `after` without the edges that lead to the node `fixed`."""
     for u in range(n):
         for label in range(labels + 1):
             after[offset + u, label] = before[offset + u, label]
@@ -368,7 +368,7 @@ def inner_distance(inner: Ints, u: int, v: int, labels: int) -> int:
 
 @compiled
 def find_twins(graph: Ints, n: int, scratch: Ints) -> None:
-    """For each node the first one that can be swapped with it: same label, same edges to all others."""
+    """Find for each node the first one interchangeable with it: same label, same edges to all others."""
     for v in range(n):
         scratch[TWIN, v] = v
         for u in range(v):
@@ -421,7 +421,7 @@ def most_nodes(nodes: Labels) -> int:
 
 @compiled
 def highest(edges: Labels) -> int:
-    """The largest label, 0 without any."""
+    """The largest edge label, or 0 if there are no edges."""
     label = 0
     for edge in edges.flat:
         label = max(label, int(edge))

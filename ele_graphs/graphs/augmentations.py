@@ -1,4 +1,4 @@
-"""Other views of a graph for contrastive learning: GraphCL's four augmentations, batched, each inside the space.
+"""Augmentations that make views of graphs for contrastive learning: GraphCL's four, batched; views stay in the space.
 
 Each is a function `(graphs, rate, alphabet, generator) -> graphs`; `augment` applies a list of them in turn.
 """
@@ -16,42 +16,42 @@ from ele_graphs.graphs.batch import Graphs, keep_nodes
 
 
 class Augmentation(BaseModel):
-    """One step, as in `{name = "drop-nodes", rate = 0.05}`; with rate 0 a graph stays as it is."""
+    """One augmentation, as in `{name = "drop-nodes", rate = 0.05}`; rate 0 changes nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     name: Literal["drop-nodes", "perturb-edges", "relabel-nodes", "subgraph"] = "drop-nodes"
-    """Which one: the paper's node dropping, or another of GraphCL's four."""
+    """Which augmentation: `drop-nodes` as in the paper, or another of GraphCL's four."""
     rate: float = Field(default=0.05, ge=0, le=1)
-    """Its strength: the probability for each node or edge, or for `subgraph` the share of the nodes that goes."""
+    """The probability of a change for each node or edge; for `subgraph` the share of the nodes that is removed."""
 
 
 class Alphabet(NamedTuple):
-    """How many labels there are, "nothing" not counted."""
+    """The numbers of node and edge labels, not counting label 0, "nothing there"."""
 
     node_labels: int
     edge_labels: int
 
 
 def augment(graphs: Graphs, steps: Sequence[Augmentation], alphabet: Alphabet, generator: Generator) -> Graphs:
-    """All `steps`, each applied to the result of the one before; every graph keeps at least one of its nodes."""
+    """Apply all `steps` in turn; every graph keeps at least one of its nodes."""
     for step in steps:
         graphs = FUNCTIONS[step.name](graphs, step.rate, alphabet, generator)
     return graphs
 
 
 def drop_nodes(graphs: Graphs, rate: float, _alphabet: Alphabet, generator: Generator) -> Graphs:
-    """Each real node becomes virtual with probability `rate`, independently; at least one of a graph is kept."""
+    """Make each real node virtual with probability `rate`, independently; keep at least one node per graph."""
     chance = _uniform(graphs.nodes.shape, generator, graphs)
     luckiest = chance.masked_fill(~graphs.real, -1).argmax(dim=1, keepdim=True)
     return keep_nodes(graphs, (chance >= rate).scatter(1, luckiest, True))
 
 
 def perturb_edges(graphs: Graphs, rate: float, alphabet: Alphabet, generator: Generator) -> Graphs:
-    """Each edge is removed or relabelled with probability `rate`, and about as many new ones are added.
+    """Remove or relabel each edge with probability `rate`, and add about as many new ones.
 
-    A touched edge takes any of the other edge labels or none, each as likely. A pair of real nodes without an edge gets
-    one with probability rate · edges / (pairs − edges): as many edges are touched as are added, on average.
+    A changed edge takes one of the other edge labels or none, all equally likely. A pair of real nodes without an edge
+    gets one with probability rate · edges / (pairs − edges): on average as many edges are added as are changed.
     """
     present = graphs.edges != 0
     number = present.sum(dim=(1, 2)) / 2
@@ -65,7 +65,7 @@ def perturb_edges(graphs: Graphs, rate: float, alphabet: Alphabet, generator: Ge
 
 
 def relabel_nodes(graphs: Graphs, rate: float, alphabet: Alphabet, generator: Generator) -> Graphs:
-    """Each real node takes another label with probability `rate`: attribute masking that stays inside the space."""
+    """Give each real node another label with probability `rate`: attribute masking that stays inside the space."""
     chosen = (_uniform(graphs.nodes.shape, generator, graphs) < rate) & graphs.real
     return graphs.replace(
         nodes=torch.where(chosen, _other_label(graphs.nodes, 1, alphabet.node_labels, generator), graphs.nodes)
@@ -73,9 +73,9 @@ def relabel_nodes(graphs: Graphs, rate: float, alphabet: Alphabet, generator: Ge
 
 
 def subgraph(graphs: Graphs, rate: float, _alphabet: Alphabet, generator: Generator) -> Graphs:
-    """A random part, connected if the graph is, with the share 1 − rate of the nodes (rounded up, at least one).
+    """Keep a random part, connected if the graph is, with the share 1 − rate of the nodes (rounded up, at least one).
 
-    It grows from a random node by random neighbours; where a connected component is used up, it goes on in another.
+    It grows from a random node by random neighbours; if a connected component is used up, it continues in another.
     """
     target = torch.minimum(torch.ceil(graphs.sizes * (1 - rate)).clamp(min=1), graphs.sizes)
     adjacent = graphs.edges != 0
@@ -99,12 +99,12 @@ FUNCTIONS: dict[str, Callable[[Graphs, float, Alphabet, Generator], Graphs]] = {
 
 
 def _uniform(shape: Sequence[int], generator: Generator, graphs: Graphs) -> Tensor:
-    """Uniform numbers, drawn where the generator lives, so that the CPU's sequence is the same for every device."""
+    """Draw uniform numbers on the generator's device, so that a CPU generator gives every device the same numbers."""
     return torch.rand(tuple(shape), generator=generator, device=generator.device).to(graphs.device)
 
 
 def _other_label(labels: Tensor, first: int, last: int, generator: Generator) -> Tensor:
-    """For each label one of first…last, uniform among those that differ from it (the same where there is no other)."""
+    """Replace each label by a uniform draw from the others of first…last (by itself if there is no other)."""
     others = last - first
     step = torch.randint(1, max(others, 1) + 1, labels.shape, generator=generator, device=generator.device)
     moved = first + (labels - first + step.to(labels.device)) % (others + 1)

@@ -57,13 +57,13 @@ class CompactGraphs(Tensors):
 
     @property
     def max_nodes(self) -> int:
-        """m, from m(m+1)/2 codes a graph."""
+        """m, computed from the m(m+1)/2 codes per graph."""
         return int(((8 * self.codes.shape[1] + 1) ** 0.5 - 1) / 2)
 
-    def __getitem__(  # type: ignore[override]  # rows are read as what they stand for
+    def __getitem__(  # type: ignore[override]  # rows are read as Graphs
         self, index: slice | Tensor | Sequence[int]
     ) -> Graphs:
-        """The rows at `index`, expanded."""
+        """Expand the rows at `index` to `Graphs`."""
         rows = super().__getitem__(index).codes
         upper = torch.triu_indices(self.max_nodes, self.max_nodes, device=rows.device)
         matrix = rows.new_zeros(len(rows), self.max_nodes, self.max_nodes)
@@ -74,14 +74,14 @@ class CompactGraphs(Tensors):
 
     @classmethod
     def of(cls, graphs: Graphs) -> CompactGraphs:
-        """The same graphs, compact."""
+        """Convert `graphs` to the compact form."""
         matrix = graphs.edges + torch.diag_embed(graphs.nodes)
         upper = torch.triu_indices(graphs.max_nodes, graphs.max_nodes, device=matrix.device)
         return cls(matrix[:, upper[0], upper[1]])
 
 
 def from_lists(labels: Sequence[Sequence[int]], edges: Sequence[EdgeList], max_nodes: int) -> Graphs:
-    """Graphs from the node labels (1…T) of each and its edges as triples (i, j, label 1…S−1)."""
+    """Build graphs from one list of node labels (1…T) and one of edges (i, j, label 1…S−1) per graph."""
     counts = np.fromiter(map(len, labels), np.int64, len(labels))
     rows = np.repeat(np.arange(len(labels)), counts)
     columns = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -94,7 +94,7 @@ def from_lists(labels: Sequence[Sequence[int]], edges: Sequence[EdgeList], max_n
 
 
 def to_lists(graphs: Graphs) -> list[tuple[list[int], list[tuple[int, int, int]]]]:
-    """The inverse of `from_lists`, virtual nodes left out: node labels and edges (i < j, label) of each graph."""
+    """The inverse of `from_lists`, without virtual nodes: node labels and edges (i < j, label) of each graph."""
     graphs = compact(without_loose_edges(graphs).to("cpu"))
     sizes = graphs.sizes.tolist()
     labels = [row[:size] for row, size in zip(graphs.nodes.tolist(), sizes, strict=True)]
@@ -107,18 +107,18 @@ def to_lists(graphs: Graphs) -> list[tuple[list[int], list[tuple[int, int, int]]
 
 
 def keep_nodes(graphs: Graphs, keep: Tensor) -> Graphs:
-    """The subgraphs on the nodes where `keep` (B, m) is true; the others become virtual, their edges go."""
+    """Keep the nodes where `keep` (B, m) is true; the others become virtual and lose their edges."""
     mask = keep.to(graphs.nodes.dtype)
     return Graphs(graphs.nodes * mask, graphs.edges * mask[:, :, None] * mask[:, None, :])
 
 
 def without_loose_edges(graphs: Graphs) -> Graphs:
-    """The same nodes, without the edges of virtual ones."""
+    """Remove the edges of virtual nodes."""
     return keep_nodes(graphs, graphs.real)
 
 
 def compact(graphs: Graphs) -> Graphs:
-    """The same graphs with their real nodes first, in their order."""
+    """Move the real nodes of each graph to the front, in their order."""
     return permute(graphs, torch.argsort(graphs.nodes == 0, dim=1, stable=True))
 
 
@@ -129,7 +129,7 @@ def permute(graphs: Graphs, order: Tensor) -> Graphs:
 
 
 def repad(graphs: Graphs, max_nodes: int) -> Graphs:
-    """The same graphs padded to another size, which must hold them."""
+    """Pad the graphs to `max_nodes`. Raises `ValueError` if a graph is larger."""
     graphs = compact(graphs)
     largest = int(graphs.sizes.max()) if len(graphs) else 0
     if largest > max_nodes:

@@ -14,7 +14,7 @@ PALETTE = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9
 
 
 def draw_graph(labels: Sequence[str], edges: Sequence[tuple[int, int, str]]) -> str:
-    """Nodes as discs coloured by label, edges as lines with their label in the middle, if any."""
+    """Draw nodes as discs coloured by label, edges as lines with their label, if any, in the middle."""
     places = _places(len(labels), [(i, j) for i, j, _ in edges])
     colours = {label: PALETTE[k % len(PALETTE)] for k, label in enumerate(sorted(set(labels)))}
     parts = [_line(places[i], places[j], label) for i, j, label in edges]
@@ -24,7 +24,7 @@ def draw_graph(labels: Sequence[str], edges: Sequence[tuple[int, int, str]]) -> 
 
 
 def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Where each node stands: a spring layout from a fixed seed, scaled into the picture."""
+    """The position of each node: a spring layout from a fixed seed, scaled to the picture."""
     graph: nx.Graph[Any] = nx.Graph()
     graph.add_nodes_from(range(count))
     graph.add_edges_from(edges)

@@ -1,4 +1,4 @@
-"""Isomorphism-proof keys: 128 bits a graph, equal for isomorphic graphs whatever their order, padding or position."""
+"""Keys of graphs, 128 bits each: equal for isomorphic graphs, whatever the order and the padding of their nodes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def graph_keys(graphs: Graphs | CompactGraphs) -> Tensor:
 
     1. Colours c of nodes, refined twice: c_i ← mix(c_i + Σ_j w(E_ij) c_j), with a random odd weight w for each label.
     2. Walks: M_ij = w(E_ij) · mix(c_i + c_j), P = Σ_k r_k Mᵏ for k up to n/2 + 1, with random r_k: a hash of the
-       numbers of walks of each length between two nodes, by what they pass; the diagonal of P² closes them up to n.
+       numbers of walks between two nodes, by length and labels; the diagonal of P² adds closed walks up to length n.
     3. The key is a sum over nodes of mix(c_i + mix(P_ii) + mix((P²)_ii) + Σ_j mix(P_ij + c_j)), for each of two salts.
 
-    Isomorphic graphs have equal keys always. Different graphs have different keys unless walks of all lengths, by
-    label, cannot tell them apart: all graphs of up to 7 nodes and all molecules of QM9 are told apart, strongly regular
+    Isomorphic graphs always have equal keys. Different graphs have different keys unless labelled walks of all lengths
+    cannot distinguish them: all graphs of up to 7 nodes and all molecules of QM9 are distinguished, strongly regular
     graphs with the same parameters (16 nodes or more) are not.
     """
     parts = [_keys(graphs[start : start + ROWS]) for start in range(0, len(graphs), ROWS)]
@@ -42,7 +42,7 @@ def edge_weights(edges: Tensor) -> Tensor:
 def _keys(graphs: Graphs) -> Tensor:
     real = graphs.real
     pairs = real[:, :, None] & real[:, None, :]
-    # Zero colours and weights make virtual nodes drop out of every sum below, so that padding changes nothing.
+    # Virtual nodes have colour and weight zero and so drop out of every sum below: padding changes nothing.
     colours = mix(graphs.nodes.long()) * real
     weights = edge_weights(graphs.edges) * (pairs & (graphs.edges != 0))
     for _ in range(REFINEMENTS):

@@ -1,8 +1,8 @@
-"""Small edits of graphs, for searching: every graph one edit away, each inside the space, best first by a gradient.
+"""The moves of graphs, for `search`: every graph of the space one edit away, sorted by a gradient, best first.
 
 The edits: relabel a node, remove one, add one beside another or within an edge, give a pair of nodes another edge label
-or none, swap the labels of two nodes, move one end of an edge. The moves between vertices that `geometry` knows are
-fewer: they leave edges at virtual nodes, and a new node comes without an edge.
+or none, swap the labels of two nodes, move one end of an edge. The default moves between vertices of `geometry` would
+be fewer and worse: they leave edges at virtual nodes and add nodes without an edge.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ele_graphs.graphs.batch import Graphs
 def graph_moves(graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None) -> tuple[Graphs, Tensor]:
     """Every graph one edit away from each of `graphs`, and the row (M,) int64 that each belongs to.
 
-    Rows stay in order. With `gradient` (of a loss, at the relaxed batch) the edits of a row come by their first-order
-    change of the loss, smallest first. Isomorphic results are not merged.
+    Rows stay in order. With `gradient` (of a loss, at the relaxed batch) the edits of a row are sorted by their
+    first-order change of the loss, smallest first. Isomorphic results are not merged.
     """
     change = _Change.of(graphs, alphabet, gradient)
     families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift]
@@ -59,7 +59,7 @@ class _Change:
         )
 
 
-# -- the gain of every edit of a family, +inf where there is none ---------------------------------------------------
+# -- the change of the loss for every edit of a family, +inf if it is impossible -----------------------------------
 
 
 def _relabel(graphs: Graphs, change: _Change) -> Tensor:
@@ -69,7 +69,7 @@ def _relabel(graphs: Graphs, change: _Change) -> Tensor:
 
 
 def _remove(graphs: Graphs, change: _Change) -> Tensor:
-    """(B, m): node i goes, with its edges; the last one stays."""
+    """(B, m): node i is removed with its edges; the last node stays."""
     gain = change.nodes[:, :, 0] + change.edges[..., 0].sum(dim=2)
     return _where(graphs.real & (graphs.sizes > 1)[:, None], gain)
 
@@ -90,7 +90,7 @@ def _grow(graphs: Graphs, change: _Change) -> Tensor:
 
 
 def _insert(graphs: Graphs, change: _Change) -> Tensor:
-    """(B, T, m, m): the edge i–j, i < j, is cut in two of its label by the first virtual node, with label t + 1."""
+    """(B, T, m, m): the first virtual node, with label t + 1, splits the edge i–j, i < j, in two of the same label."""
     rows = torch.arange(len(graphs), device=graphs.device)
     slot = _first_virtual(graphs)
     label = graphs.edges.long()
@@ -110,7 +110,7 @@ def _swap(graphs: Graphs, change: _Change) -> Tensor:
 
 
 def _shift(graphs: Graphs, change: _Change) -> Tensor:
-    """(B, m, m, m): the edge i–j becomes i–k, where i and k are not yet neighbours."""
+    """(B, m, m, m): the edge i–j becomes i–k, if i and k are not yet neighbours."""
     size = graphs.max_nodes
     bound = graphs.edges != 0
     label = graphs.edges.long()[:, :, None, :].expand(-1, -1, size, -1)
@@ -119,7 +119,7 @@ def _shift(graphs: Graphs, change: _Change) -> Tensor:
     return _where(bound[..., None] & free[:, :, None, :], change.edges[..., 0][..., None] + gained)
 
 
-# -- doing them: `own` are the rows of `result` to change in place, `at` the coordinates in the family's gains -------
+# -- applying the edits: `own` are the rows of `result` to change in place, `at` the coordinates in the gains --------
 
 _Coordinates = tuple[Tensor, ...]
 
@@ -181,7 +181,7 @@ def _pairs(graphs: Graphs) -> Tensor:
 
 
 def _first_virtual(graphs: Graphs) -> Tensor:
-    """(B,) the first virtual node, or 0 where there is none."""
+    """(B,) the first virtual node, or 0 if there is none."""
     return (~graphs.real).to(torch.int8).argmax(dim=1)
 
 

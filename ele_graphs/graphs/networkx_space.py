@@ -18,9 +18,9 @@ Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=MAX_LABELS)
 
 
 class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
-    """Undirected `networkx.Graph`s whose nodes and edges have an attribute `label` (subclass to name it otherwise).
+    """Undirected `networkx.Graph`s whose nodes and edges have an attribute `label` (a subclass can rename it).
 
-    An attribute that is missing stands for the only label, where there is just one: unlabelled graphs need no labels.
+    If there is only one label, a missing attribute stands for it: unlabelled graphs need no labels.
     As text a graph is compact JSON: `{"nodes": ["a", "b"], "edges": [[0, 1, "x"]]}`.
     """
 
@@ -32,13 +32,13 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         edge_labels: Labels = ("edge",)
         """The labels an edge can have; "no edge" is not one of them."""
         max_nodes: int = Field(default=9, ge=1, le=MAX_NODES)
-        """The most nodes a graph can have; smaller graphs are padded with virtual nodes."""
+        """The largest number of nodes of a graph; smaller graphs are padded with virtual nodes."""
 
         @field_validator("node_labels", "edge_labels")
         @classmethod
         def _distinct(cls, labels: tuple[Label, ...]) -> tuple[Label, ...]:
             if len(set(labels)) < len(labels):
-                raise ValueError("a label stands twice")
+                raise ValueError("a label is listed twice")
             return labels
 
     config: Config
@@ -101,7 +101,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
     def render(
         self, obj: nx.Graph[Any], against: nx.Graph[Any] | None = None
     ) -> Drawing:  # nodes have no common names to mark differences by
-        """An SVG picture with the labels written on it, or the text of `format`."""
+        """The text of `format`, and an SVG picture with labels."""
         labels, edges = to_lists(self.pack([obj]))[0]
         names = [str(self.node_labels[code - 1]) for code in labels]
         lines = [(i, j, str(self.edge_labels[s - 1]) if len(self.edge_labels) > 1 else "") for i, j, s in edges]
@@ -117,7 +117,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
 
     @classmethod
     def infer(cls, objects: Sequence[nx.Graph[Any]], options: Mapping[str, Any]) -> Config:
-        """Labels in sorted order and the largest size; what `options` say wins."""
+        """Find the labels, sorted, and the largest size in `objects`; `options` take precedence."""
         nodes = {label for graph in objects for _, label in cls._labelled_nodes(graph)}
         edges = {label for graph in objects for *_, label in cls._labelled_edges(graph)}
         found = {
@@ -128,7 +128,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         return cls.Config(**{**found, **options})
 
     def examples(self) -> list[nx.Graph[Any]]:
-        """Paths of one to three nodes through the labels, a star and, where there is room, a cycle."""
+        """Labelled paths of one to three nodes, a star and two cycles, as far as `max_nodes` allows."""
         shapes = [nx.path_graph(n) for n in (1, 2, 3)] + [nx.star_graph(3), nx.cycle_graph(4), nx.cycle_graph(5)]
         return [self._labelled(shape, shift) for shift, shape in enumerate(shapes) if len(shape) <= self.max_nodes]
 
@@ -138,7 +138,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         return self._decoded(labels, edges)
 
     def _decoded(self, labels: Iterable[int], edges: Iterable[tuple[int, int, int]]) -> nx.Graph[Any]:
-        """The graph that numbered labels stand for."""
+        """Build the networkx graph from label codes."""
         nodes = [self.node_labels[code - 1] for code in labels]
         return self._graph(nodes, [(i, j, self.edge_labels[code - 1]) for i, j, code in edges])
 
@@ -150,7 +150,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         return graph
 
     def _check(self, graph: object, index: int) -> None:
-        """Refuse what is not a simple undirected graph of the right size."""
+        """Refuse anything but a simple undirected graph of at most `max_nodes` nodes."""
         if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
             raise self.invalid(f"expected an undirected networkx.Graph, not {type(graph).__name__}", index)
         if len(graph) > self.max_nodes:
@@ -159,7 +159,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
             raise self.invalid(f"node {loops[0][0]!r} has an edge to itself", index)
 
     def _code(self, codes: Mapping[Label, int], label: Any, kind: str, name: object, index: int) -> int:
-        """The number of a label; a missing one is the only one there is."""
+        """The code of a label; a missing label stands for the only one if there is just one."""
         if label is None and len(codes) == 1:
             return 1
         try:
@@ -176,10 +176,12 @@ def read_json(text: str) -> tuple[list[Label | None], list[tuple[int, int, Label
         labels, edges = list(graph["nodes"]), [(int(i), int(j), label) for i, j, label in graph["edges"]]
         hash((*labels, *edges))  # a label is a word or a number, not a list
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidOutput(f"not a graph as {{'nodes': […], 'edges': [[i, j, label], …]}}: {text[:60]!r}") from error
+        form = "{'nodes': [label, …], 'edges': [[i, j, label], …]}"
+        raise InvalidOutput(f"not a graph of the form {form}: {text[:60]!r}") from error
     for i, j, _ in edges:
         if not (0 <= i < len(labels) and 0 <= j < len(labels)):
-            raise InvalidOutput(f"edge {i}–{j} of a graph with {len(labels)} nodes")
+            has = f"nodes are numbered from 0, and the graph has {len(labels)}"
+            raise InvalidOutput(f"edge {i}–{j} names a node that does not exist: {has}")
     return labels, edges
 
 
@@ -189,5 +191,5 @@ def write_json(labels: Sequence[Label | None], edges: Iterable[tuple[int, int, L
 
 
 def _sorted(labels: set[Any]) -> tuple[Label, ...]:
-    """Labels in a stable order, numbers before words; a missing label is none."""
+    """Labels in a stable order, numbers before words, without None (a missing label)."""
     return tuple(sorted(cast("set[Label]", labels - {None}), key=lambda label: (isinstance(label, str), label)))

@@ -1,4 +1,4 @@
-"""`GraphSpace`: what every space of padded labelled graphs shares, whatever its objects are."""
+"""`GraphSpace`: the base class of all spaces of padded labelled graphs, whatever their objects."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Label = str | int
 Y = TypeVar("Y")
 
 MAX_LABELS = 127  # a label and "nothing" fit into a signed byte
-MAX_NODES = 64  # what the edit distance holds
+MAX_NODES = 64  # the largest graph that the edit distance takes
 
 
 class GraphSpace(OutputSpace[Y, Graphs]):
-    """Graphs of at most `max_nodes` nodes with node and edge labels; subclasses say what their objects are."""
+    """Graphs of at most `max_nodes` nodes with node and edge labels; subclasses define their objects."""
 
     class Config(ComponentConfig):
         """What graph spaces have in common."""
 
         augmentations: tuple[Augmentation, ...] = (Augmentation(),)
-        """What makes another view of a graph, applied one after the other."""
+        """The augmentations that make a view of a graph, applied in turn."""
         ged_budget: int = Field(default=100_000, ge=1)
-        """Steps of search for the edit distance of a pair, far more than 11 nodes need; then an upper bound counts."""
+        """Most search steps per edit distance, far more than graphs of 11 nodes need; then an upper bound is used."""
 
     Batch: ClassVar[type[Tensors]] = Graphs
 
@@ -71,27 +71,27 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         return without_loose_edges(nearest.map(lambda labels: labels.char()))
 
     def augment(self, batch: Graphs, generator: Generator) -> Graphs:
-        """The configured augmentations, one after the other."""
+        """Apply the configured augmentations in turn."""
         return augment(batch, self.config.augmentations, self.alphabet, generator)
 
     def keys(self, batch: Graphs) -> Tensor:
-        """(B, 2) int64, equal for isomorphic graphs, across padding sizes too: see `canonical.graph_keys`."""
+        """(B, 2) int64, equal for isomorphic graphs, across padding sizes too: see `keys.graph_keys`."""
         return graph_keys(batch)
 
     def equivalents(self, batch: Graphs, generator: Generator) -> Graphs:
-        """The same graphs with their nodes, virtual ones among them, in a random order."""
+        """The same graphs with all their nodes, also virtual ones, in a random order."""
         return permute(batch, torch.rand(batch.nodes.shape, generator=generator).argsort(dim=1).to(batch.device))
 
     def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
-        """Graphs one edit away, and the row each belongs to: see `moves.graph_moves`."""
+        """Graphs one edit away, and the row that each belongs to: see `moves.graph_moves`."""
         return graph_moves(batch, self.alphabet, gradient)
 
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:
         """Graph edit distance with and without edge labels, and the share of exact predictions."""
         return (
-            Metric("ged_with_edges", "min", self._with_edges, "graph edit distance, edge labels counted"),
-            Metric("ged_without_edges", "min", self._without_edges, "graph edit distance, edges exist or not"),
+            Metric("ged_with_edges", "min", self._with_edges, "graph edit distance, counting edge labels"),
+            Metric("ged_without_edges", "min", self._without_edges, "graph edit distance, ignoring edge labels"),
             self.exact_match,
         )
 
@@ -107,7 +107,7 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         return self._distances(predicted, true, edge_labels=False)
 
     def _distances(self, predicted: Graphs, true: Graphs, *, edge_labels: bool) -> Tensor:
-        from ele_graphs.ged import edit_distance_bounds  # numba: only who measures pays for it
+        from ele_graphs.ged import edit_distance_bounds  # imports numba, which takes a while: only if measured
 
         bounds = edit_distance_bounds(predicted, true, budget=self.config.ged_budget, edge_labels=edge_labels)
         return bounds.upper.float()

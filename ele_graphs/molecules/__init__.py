@@ -1,1 +1,1 @@
-"""Molecules: objects, space, SMILES as inputs, reading and caching them, and the one door to RDKit."""
+"""Molecules: objects, space, SMILES as inputs, reading and caching them, and the only module that imports RDKit."""

@@ -1,4 +1,4 @@
-"""SMILES read once and kept as memory-mapped arrays in a cache folder, under a hash of everything they depend on."""
+"""A cache of molecules read from SMILES: memory-mapped arrays in a folder named by a hash of all they depend on."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from ele_graphs.molecules.reader import Block
 
 FORMAT = 1
-"""Part of the hash: a new one makes old caches stale."""
+"""Part of the hash: changing it invalidates old caches."""
 KEPT_REJECTED = 100_000
-"""Refused rows that are kept one by one; beyond that they are counted by reason."""
+"""At most this many refused rows are listed; the others are only counted by reason."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where SMILES come from: `texts()` streams them anew at each call."""
+    """A source of SMILES: each call of `texts()` streams them from the start."""
 
     name: str
     sha256: str
@@ -39,14 +39,14 @@ class Source:
     texts: Callable[[], Iterable[str]]
 
     def at(self, rows: Sequence[int]) -> Source:
-        """Only these rows, given in order."""
+        """The same source restricted to `rows`, given in increasing order."""
         digest = hashlib.sha256(f"{self.sha256} {list(rows)}".encode()).hexdigest()
         return Source(self.name, digest, len(rows), lambda: _only(self.texts(), rows))
 
 
 @dataclass(frozen=True)
 class Molecules:
-    """Molecules that were read. `reasons` counts all refused rows, `rejected` lists the first 100,000."""
+    """Molecules that were read; `reasons` counts all refused rows, `rejected` lists the first 100,000."""
 
     graphs: CompactGraphs
     folder: Path
@@ -54,7 +54,7 @@ class Molecules:
 
     @property
     def smiles(self) -> list[str]:
-        """The canonical SMILES of each."""
+        """The canonical SMILES of each molecule."""
         return (self.folder / "smiles.txt").read_text(encoding="utf-8").splitlines()
 
     @property
@@ -65,7 +65,7 @@ class Molecules:
 
 
 def load(source: Source, limits: Limits, context: Context, processes: int | None = None) -> Molecules:
-    """The molecules of `source` within `limits`, from the cache or read now, in parallel and with progress."""
+    """Load the molecules of `source` within `limits` from the cache, or read them in parallel and cache them."""
     from ele_graphs.molecules.rdkit_adapter import VERSION
 
     key = json.dumps([FORMAT, source.sha256, asdict(limits), VERSION])
@@ -75,7 +75,7 @@ def load(source: Source, limits: Limits, context: Context, processes: int | None
         _read(source, limits, folder, context, processes)
         found = _open(folder)
     if found is None:
-        raise OSError(f"{folder} cannot be read right after it was written")
+        raise OSError(f"{folder}: the molecules just written cannot be read; check the disk, or change ELE_CACHE")
     if not len(found.graphs):
         found = Molecules(CompactGraphs(torch.zeros(0, _width(limits), dtype=torch.int8)), folder, found.reasons)
     return found
@@ -94,10 +94,10 @@ def _only(texts: Iterable[str], rows: Sequence[int]) -> Iterator[str]:
 
 
 def _open(folder: Path) -> Molecules | None:
-    """What is in the cache, or None where there is nothing or it is damaged."""
+    """Open a cached folder; None if it is missing or damaged."""
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        # Copy-on-write: torch wants writable memory, and the file stays as it is.
+        # Copy-on-write: torch needs writable memory, and the file must not change.
         codes = np.load(folder / "codes.npy", mmap_mode="c" if summary["count"] else None)
     except (OSError, ValueError, KeyError):
         return None
@@ -118,7 +118,7 @@ def _read(source: Source, limits: Limits, folder: Path, context: Context, proces
 
 
 def _write(blocks: Iterable[Block], folder: Path, width: int) -> None:
-    """Blocks into files as they come: memory does not grow with their number."""
+    """Write blocks to files one by one: memory does not grow with their number."""
     reasons: Counter[str] = Counter()
     count = 0
     with (
@@ -138,7 +138,7 @@ def _write(blocks: Iterable[Block], folder: Path, width: int) -> None:
 
 @contextmanager
 def _growing_array(file: Path, width: int) -> Iterator[BinaryIO]:
-    """A .npy file of int8 rows whose number is known at the end only, when its header is written again."""
+    """Open a .npy file for int8 rows whose number is known only at the end, when its header is rewritten."""
     with file.open("wb") as stream:
         _write_header(stream, 0, width)
         start = stream.tell()
@@ -147,7 +147,7 @@ def _growing_array(file: Path, width: int) -> Iterator[BinaryIO]:
         stream.seek(0)
         _write_header(stream, rows, width)
         if stream.tell() != start:
-            raise OSError(f"the header of {file} changed its length")
+            raise OSError(f"{file}: the length of the header changed, so the file is damaged")
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -1,4 +1,4 @@
-"""`Molecule`: atoms and bonds, with its SMILES where it is a valid molecule and an honest None where it is not."""
+"""`Molecule`: atoms and bonds, with a SMILES that is None if the molecule is not valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Molecule:
     """A molecular graph without hydrogens, charges and stereo; kekulized, so that each bond has an order.
 
-    Read from a SMILES, atoms stand in the order of the canonical SMILES, so that equal molecules are equal objects.
+    Read from a SMILES, atoms are in the order of the canonical SMILES, so that equal molecules are equal objects.
     A predicted graph need not be a valid molecule: then `valid` is false and `smiles` is None.
     """
 
@@ -28,29 +28,29 @@ class Molecule:
 
     @classmethod
     def from_smiles(cls, smiles: str) -> Self:
-        """Canonical without stereo, kekulized, no hydrogens. Raises `InvalidOutput` with the reason."""
-        from ele_graphs.molecules.rdkit_adapter import Unreadable, read
+        """Read a SMILES: canonical without stereo, kekulized, no hydrogens. Raises `InvalidOutput` with the reason."""
+        from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read
 
         try:
             reading = read(smiles)
-        except Unreadable as refused:
+        except UnreadableMolecule as refused:
             raise InvalidOutput(f"{smiles!r}: {refused}") from None
         return cls(reading.atoms, reading.bonds)
 
     @classmethod
     def from_rdkit(cls, molecule: Chem.Mol) -> Self:
-        """The same from an RDKit molecule."""
-        from ele_graphs.molecules.rdkit_adapter import Unreadable, read_molecule
+        """Convert an RDKit molecule, as `from_smiles` does. Raises `InvalidOutput` with the reason."""
+        from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read_molecule
 
         try:
             reading = read_molecule(molecule)
-        except Unreadable as refused:
+        except UnreadableMolecule as refused:
             raise InvalidOutput(str(refused)) from None
         return cls(reading.atoms, reading.bonds)
 
     @cached_property
     def smiles(self) -> str | None:
-        """The canonical SMILES, charges inferred where valences need them; None where it is not a valid molecule."""
+        """The canonical SMILES, with the charges that valences need; None if the molecule is not valid."""
         from ele_graphs.molecules.rdkit_adapter import canonical_smiles
 
         return canonical_smiles(self.atoms, self.bonds)
@@ -61,7 +61,7 @@ class Molecule:
         return self.smiles is not None
 
     def to_rdkit(self) -> Chem.Mol:
-        """A sanitised RDKit molecule; where it is not valid, the bare atoms and bonds, not sanitised."""
+        """A sanitised RDKit molecule; if it is not valid, its atoms and bonds without sanitisation."""
         from ele_graphs.molecules.rdkit_adapter import assemble, build
 
         molecule = build(self.atoms, self.bonds)
@@ -77,7 +77,7 @@ class Molecule:
         return graph
 
     def to_svg(self, against: Molecule | None = None) -> str:
-        """A picture; atoms and bonds that `against` does not share are highlighted."""
+        """Draw the molecule; atoms and bonds that `against` does not share are highlighted."""
         from ele_graphs.molecules.rdkit_adapter import draw
 
         return draw(self.to_rdkit(), None if against is None else against.to_rdkit())
@@ -92,4 +92,6 @@ class Molecule:
         return self.to_svg()
 
     def __str__(self) -> str:
-        return self.smiles or f"not a valid molecule of {len(self.atoms)} atoms"
+        from ele_graphs.molecules.rdkit_adapter import count_atoms
+
+        return self.smiles or f"not a valid molecule ({count_atoms(len(self.atoms))})"

@@ -1,7 +1,7 @@
 """The only module that imports rdkit: SMILES to atoms and bonds, back to molecules, and drawings.
 
-It imports neither torch nor ele_core, so that the workers of `molecule_reader` start fast.
-Charges, hydrogens, stereo and isotopes are no part of a molecule here: only which atoms there are and how they bind.
+It imports neither torch nor ele_core, so that the workers of `reader` start fast.
+Charges, hydrogens, stereo and isotopes are left out: a molecule is its atoms and bonds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BOND_TYPES = {
     "quadruple": Chem.BondType.QUADRUPLE,
 }
 HIGHLIGHT = (1.0, 0.74, 0.35)
-"""Orange: told from the colours of all elements, also by who does not see red and green apart."""
+"""Orange: different from the colours of all elements, also for people with red-green blindness."""
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
 Atoms = tuple[str, ...]
@@ -35,13 +35,13 @@ Bonds = tuple[tuple[int, int, str], ...]
 """Triples of atom, atom, bond name, the lower atom first, sorted."""
 
 
-class Unreadable(ValueError):
+class UnreadableMolecule(ValueError):
     """A SMILES or molecule that is refused; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a molecule may be made of; None means anything that RDKit knows."""
+    """The allowed elements, bonds and sizes; None allows anything that RDKit knows."""
 
     elements: Collection[str] | None = None
     bonds: Collection[str] | None = None
@@ -59,45 +59,45 @@ class Reading:
 
 
 def read(smiles: str, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
-    """Parse, write canonically without stereo, parse again, kekulize, drop hydrogens. Raises `Unreadable`."""
+    """Parse, write canonically without stereo, parse again, kekulize, drop hydrogens. Raises `UnreadableMolecule`."""
     text = smiles.strip() if isinstance(smiles, str) else ""
     if not text:
-        raise Unreadable("empty SMILES")
+        raise UnreadableMolecule("empty SMILES")
     with quiet():
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
-            raise Unreadable(_why_not(text))
+            raise UnreadableMolecule(_why_not(text))
         return read_molecule(molecule, limits)
 
 
 def rewritten(smiles: str, seed: int) -> str | None:
-    """The same molecule written in a random order of its atoms; None where it cannot be read."""
+    """Write the same molecule with its atoms in a random order; None if it cannot be read."""
     with quiet():
         molecule = Chem.MolFromSmiles(smiles)
         return None if molecule is None else str(Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=seed)[0])
 
 
 def read_molecule(molecule: Chem.Mol, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
-    """The same for an RDKit molecule."""
+    """Read an RDKit molecule as `read` does a SMILES."""
     with quiet():
         canonical = Chem.MolToSmiles(molecule, isomericSmiles=False)
         _check_size(canonical, molecule, limits)
         again = Chem.MolFromSmiles(canonical)
         if again is None:
-            raise Unreadable(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
+            raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
         Chem.Kekulize(again, clearAromaticFlags=True)
         atoms = tuple(atom.GetSymbol() for atom in again.GetAtoms())
         if len(atoms) < limits.min_atoms:
-            raise Unreadable(f"{_count(len(atoms))} only, fewer than {limits.min_atoms}")
+            raise UnreadableMolecule(f"{count_atoms(len(atoms))} only, fewer than {limits.min_atoms}")
         _check_elements(atoms, limits)
         return Reading(canonical, atoms, _bonds(again, limits))
 
 
 def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol | None:
-    """A sanitised molecule, or None where there is none: not connected, or valences that no charge explains.
+    """Build a sanitised molecule; None if it is not connected or has valences that no charge explains.
 
-    First with neutral atoms; then N of valence 4 and O of valence 3 become positive, each beside or else far from an
-    atom that can be negative (see `_donor`), as in nitro groups, N-oxides, isocyanides, azides and zwitterions.
+    Neutral atoms are tried first. Then N of valence 4 and O of valence 3 become positive and another atom negative for
+    each, a neighbour if possible (see `_donor`), as in nitro groups, N-oxides, isocyanides, azides and zwitterions.
     """
     with quiet():
         try:
@@ -114,7 +114,7 @@ def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.M
 
 
 def assemble(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol:
-    """The atoms and bonds as they are, not sanitised: good for drawing, whatever the valences."""
+    """Build a molecule without sanitising it: enough for drawing, whatever the valences."""
     molecule = Chem.RWMol()
     for symbol in atoms:
         molecule.AddAtom(Chem.Atom(symbol))
@@ -124,7 +124,7 @@ def assemble(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Che
 
 
 def canonical_smiles(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> str | None:
-    """The canonical SMILES of a graph, or None where it is not a valid molecule."""
+    """The canonical SMILES of a graph, or None if it is not a valid molecule."""
     molecule = build(atoms, bonds)
     return None if molecule is None else Chem.MolToSmiles(molecule, isomericSmiles=False)
 
@@ -146,29 +146,29 @@ def largest_valence(symbol: str) -> int:
 
 
 def unknown_elements(symbols: Collection[str]) -> list[str]:
-    """Those that are no symbol of a chemical element."""
+    """The `symbols` that are not chemical elements."""
     table = Chem.GetPeriodicTable()
     known = {table.GetElementSymbol(number) for number in range(1, 119)}
     return [symbol for symbol in symbols if symbol not in known]
 
 
 def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
-    """An SVG of a molecule, sanitised or not; what it does not share with `reference` is highlighted.
+    """Draw a molecule, sanitised or not, as SVG; what it does not share with `reference` is highlighted.
 
-    It is turned so that what both share lies as in the picture of the reference.
+    It is rotated so that the common part lies as in the picture of the reference.
     """
     return compact(_drawn(rdMolDraw2D.MolDraw2DSVG(*size), molecule, reference))
 
 
 def draw_png(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (440, 360)) -> bytes:
-    """The same as PNG."""
+    """As `draw`, but PNG."""
     png: bytes = _drawn(rdMolDraw2D.MolDraw2DCairo(*size), molecule, reference)
     return png
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """RDKit says nothing on standard error inside: we say it ourselves."""
+    """Silence RDKit's messages on standard error: errors repeat them."""
     block = rdBase.BlockLogs()
     try:
         yield
@@ -177,7 +177,7 @@ def quiet() -> Iterator[None]:
 
 
 def _drawn(canvas: Any, molecule: Chem.Mol, reference: Chem.Mol | None) -> Any:
-    """What is on a canvas of RDKit's once the molecule is drawn there."""
+    """Draw a molecule on a canvas of RDKit and return the picture, text or bytes."""
     with quiet():
         molecule, reference = _laid_out(molecule), None if reference is None else _laid_out(reference)
         atoms, bonds = ([], []) if reference is None else _compared(molecule, reference)
@@ -191,7 +191,7 @@ def _drawn(canvas: Any, molecule: Chem.Mol, reference: Chem.Mol | None) -> Any:
 
 
 def _laid_out(molecule: Chem.Mol) -> Chem.Mol:
-    """A copy with coordinates in the plane."""
+    """A copy with two-dimensional coordinates."""
     copy = Chem.Mol(molecule)
     copy.UpdatePropertyCache(strict=False)
     Chem.FastFindRings(copy)
@@ -200,24 +200,24 @@ def _laid_out(molecule: Chem.Mol) -> Chem.Mol:
 
 
 def _check_size(canonical: str, molecule: Chem.Mol, limits: Limits) -> None:
-    """Refuse before the second parse what is certain to be refused."""
+    """Refuse molecules without atoms, of several fragments or with too many atoms, before the second parse."""
     if not canonical:
-        raise Unreadable("no atoms")
+        raise UnreadableMolecule("no atoms")
     if "." in canonical:
-        raise Unreadable(f"{canonical.count('.') + 1} fragments, one expected: {canonical}")
+        raise UnreadableMolecule(f"{canonical.count('.') + 1} fragments, one expected: {canonical}")
     heavy = molecule.GetNumHeavyAtoms()
     if limits.max_atoms is not None and heavy > limits.max_atoms:
-        raise Unreadable(f"{_count(heavy)}, more than max_atoms = {limits.max_atoms}")
+        raise UnreadableMolecule(f"{count_atoms(heavy)}, more than max_atoms = {limits.max_atoms}")
 
 
 def _check_elements(atoms: Atoms, limits: Limits) -> None:
     if "*" in atoms:
-        raise Unreadable("holds a dummy atom (*)")
+        raise UnreadableMolecule("holds a dummy atom (*)")
     if limits.elements is None:
         return
     for symbol in atoms:
         if symbol not in limits.elements:
-            raise Unreadable(f"element {symbol} is not one of {' '.join(limits.elements)}")
+            raise UnreadableMolecule(f"element {symbol} is not one of {' '.join(limits.elements)}")
 
 
 def _bonds(molecule: Chem.Mol, limits: Limits) -> Bonds:
@@ -227,7 +227,7 @@ def _bonds(molecule: Chem.Mol, limits: Limits) -> Bonds:
         name = _BOND_NAMES.get(kind)
         if name is None or (limits.bonds is not None and name not in limits.bonds):
             known = " ".join(limits.bonds if limits.bonds is not None else BOND_TYPES)
-            raise Unreadable(f"bond {name or str(kind).lower()} is not one of {known}")
+            raise UnreadableMolecule(f"bond {name or str(kind).lower()} is not one of {known}")
         bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), name))
     return in_order(bonds)
 
@@ -241,7 +241,8 @@ def _why_not(smiles: str) -> str:
     return problems[0].Message() if problems else "not a molecule that RDKit accepts"
 
 
-def _count(atoms: int) -> str:
+def count_atoms(atoms: int) -> str:
+    """A number of atoms with its noun: `1 atom`, `2 atoms`."""
     return "1 atom" if atoms == 1 else f"{atoms} atoms"
 
 
@@ -250,7 +251,7 @@ def _sanitised(molecule: Chem.Mol) -> bool:
 
 
 def _charge(molecule: Chem.Mol) -> None:
-    """Give positive charges where valence needs them, and a negative one for each where there is a place."""
+    """Make N of valence 4 and O of valence 3 positive, and for each an atom negative if one can be (see `_donor`)."""
     order = {atom.GetIdx(): sum(int(b.GetBondTypeAsDouble()) for b in atom.GetBonds()) for atom in molecule.GetAtoms()}
     for atom in molecule.GetAtoms():
         if (atom.GetSymbol(), order[atom.GetIdx()]) not in {("N", 4), ("O", 3)}:
@@ -273,12 +274,13 @@ def _donor(atoms: Iterable[Chem.Atom], order: dict[int, int]) -> Chem.Atom | Non
 
 
 def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
-    """Atoms and bonds of `molecule` outside its largest common connected part with `reference`, within a second.
+    """Atoms and bonds of `molecule` outside its largest common connected part with `reference` (sought for a second).
 
-    It is turned, and mirrored where that helps, so that the part lies as in `reference`; laid out alike where all is.
+    Moves `molecule` so that the part lies as in `reference`, mirrored if that fits better; equal molecules get equal
+    coordinates.
     """
     common = rdFMCS.FindMCS([molecule, reference], timeout=1)
-    pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # matches nothing where there is nothing common
+    pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # [#0] matches nothing
     matches = molecule.GetSubstructMatches(pattern, uniquify=False, maxMatches=24)
     there = reference.GetSubstructMatch(pattern)
     maps = [list(zip(match, there, strict=True)) for match in matches if len(there) > 2]

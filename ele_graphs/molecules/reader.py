@@ -1,7 +1,7 @@
-"""Many SMILES at once: read in parallel by worker processes, in blocks, each refused row with its reason.
+"""Read many SMILES in parallel by worker processes, in blocks; each refused row has a reason.
 
-The workers are plain subprocesses of this module that speak JSON lines. multiprocessing would import the user's script
-again (spawn) or copy a process with torch's threads in it (fork); a worker that dies takes one SMILES with it, not all.
+The workers are plain subprocesses of this module that exchange JSON lines. multiprocessing would import the user's
+script again (spawn) or copy a process with torch's threads (fork). If a worker dies, only one SMILES is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ele_graphs.molecules.rdkit_adapter import Limits, Reading, Unreadable, read
+from ele_graphs.molecules.rdkit_adapter import Limits, Reading, UnreadableMolecule, read
 
 BLOCK = 1000
 IN_PROCESS = 2 * BLOCK  # below this, starting workers takes longer than reading
@@ -34,9 +34,9 @@ Encoded = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class Block:
-    """What came of a block of SMILES, in their order.
+    """The results of a block of SMILES, in their order.
 
-    rows: where each accepted one stands in the whole; smiles: its canonical form;
+    rows: the row of each accepted SMILES in the whole input; smiles: its canonical form;
     codes: (n, m(m+1)/2) int8, as in `CompactGraphs`; rejected: (row, text, reason) of all the others.
     """
 
@@ -50,9 +50,10 @@ class Block:
 
 
 def read_many(smiles: Iterable[str], limits: Limits, processes: int | None = None) -> Iterator[Block]:
-    """Blocks of up to 1,000 SMILES, streamed in order, at most a few blocks in memory; `limits` must be complete.
+    """Read SMILES in blocks of up to 1,000, streamed in order, with at most a few blocks in memory.
 
-    processes: how many workers; by default one for each processor, none for fewer than 2,000 SMILES.
+    limits: must give elements, bonds and max_atoms.
+    processes: how many workers; by default one per processor, or none for fewer than 2,000 SMILES.
     """
     texts = iter(smiles)
     head = list(islice(texts, IN_PROCESS))
@@ -62,7 +63,7 @@ def read_many(smiles: Iterable[str], limits: Limits, processes: int | None = Non
 
 
 def read_block(smiles: Sequence[str], limits: Limits) -> list[Encoded | str]:
-    """For each SMILES its canonical form and code, or the reason why it was refused."""
+    """Read each SMILES: its canonical form and code, or the reason why it was refused."""
     encoder = CodeWriter(limits)
     return [_read_one(text, limits, encoder) for text in smiles]
 
@@ -83,7 +84,7 @@ class CodeWriter:
         return self.size * (self.size + 1) // 2
 
     def place(self, i: int, j: int) -> int:
-        """Where entry (i, j) of the matrix stands, row by row."""
+        """The index of entry (i, j) of the matrix in the code, row by row."""
         low, high = min(i, j), max(i, j)
         return low * self.size - low * (low - 1) // 2 + high - low
 
@@ -98,14 +99,14 @@ class CodeWriter:
 
 
 class Worker:
-    """One subprocess; started again when it dies."""
+    """One subprocess, restarted if it dies."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.process = self._start()
 
     def read(self, smiles: Sequence[str]) -> list[Encoded | str]:
-        """As `read_block`, in the subprocess; the SMILES that kills it is found by halving and refused."""
+        """As `read_block`, in the subprocess; a SMILES that kills it is found by halving the block and refused."""
         reply = self._ask(json.dumps(list(smiles)))
         if reply:
             return [(row[0], base64.b64decode(row[1])) if isinstance(row, list) else row for row in json.loads(reply)]
@@ -140,7 +141,7 @@ class Worker:
         return self.process
 
     def _ask(self, line: str) -> str:
-        """One line out, one line back; empty where the process is dead."""
+        """Send one line and return the answer; empty if the process is dead."""
         assert self.process.stdin is not None  # opened as pipes
         assert self.process.stdout is not None
         try:
@@ -161,7 +162,7 @@ class WorkerPool:
             self.idle.put(worker)
 
     def read(self, smiles: list[str]) -> tuple[list[str], list[Encoded | str]]:
-        """The block with what came of it."""
+        """Read a block with an idle worker, and return the block and its results."""
         worker = self.idle.get()
         try:
             return smiles, worker.read(smiles)
@@ -179,7 +180,7 @@ class WorkerPool:
 def _in_parallel(
     blocks: Iterator[list[str]], limits: Limits, processes: int
 ) -> Iterator[tuple[list[str], list[Encoded | str]]]:
-    """Blocks in order, two for each worker under way."""
+    """Read blocks in order, with two per worker in progress."""
     with WorkerPool(limits, processes) as pool, ThreadPoolExecutor(processes) as threads:
         under_way: deque[Future[tuple[list[str], list[Encoded | str]]]] = deque()
         for block in blocks:
@@ -191,7 +192,7 @@ def _in_parallel(
 
 
 def _numbered(results: Iterator[tuple[list[str], list[Encoded | str]]]) -> Iterator[Block]:
-    """Results as blocks of arrays that know their rows."""
+    """Turn results into blocks, with rows numbered over all blocks."""
     start = 0
     for texts, outcomes in results:
         accepted = [(start + k, out) for k, out in enumerate(outcomes) if not isinstance(out, str)]
@@ -209,7 +210,7 @@ def _numbered(results: Iterator[tuple[list[str], list[Encoded | str]]]) -> Itera
 def _read_one(text: str, limits: Limits, encoder: CodeWriter) -> Encoded | str:
     try:
         reading = read(text, limits)
-    except Unreadable as refused:
+    except UnreadableMolecule as refused:
         return str(refused)
     except Exception as error:  # RDKit raises more than it documents, and one odd row must not end the run
         return f"RDKit failed: {type(error).__name__}: {error}"
@@ -227,7 +228,7 @@ def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _serve() -> None:
-    """The worker: limits first, then a list of SMILES a line, answered by a list of codes and reasons."""
+    """Run as a worker: read the limits, then one list of SMILES per line, answered by a list of codes and reasons."""
     limits = Limits(**json.loads(sys.stdin.readline()))
     print("ready", flush=True)
     for line in sys.stdin:

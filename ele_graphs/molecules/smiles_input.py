@@ -1,4 +1,4 @@
-"""SMILES as input: a text that can be written in many ways and mean the same molecule."""
+"""SMILES as input: texts that can be rewritten without changing the molecule."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ele_graphs.molecules.rdkit_adapter import rewritten
 
 
 class SmilesInput(TextInput):
-    """Text, of which a share is written anew in every training batch, the atoms in a random order."""
+    """Texts of which a share is rewritten in every training batch, with the atoms in a random order."""
 
     class Config(TextInput.Config):
-        """The options of `text`, and how much is written anew."""
+        """The options of `text`, and how much is rewritten."""
 
         rewrite: float = Field(0.0, ge=0, le=1)
-        """The share of a training batch that is written anew; a text that is no SMILES stays as it is."""
+        """The share of a training batch that is rewritten; a text that is not a SMILES stays unchanged."""
 
     config: Config
 
@@ -26,7 +26,7 @@ class SmilesInput(TextInput):
         return ["CCO", "OCC", "C1CC1", "CC(=O)N", "C#N"]
 
     def augment(self, batch: Tensors, generator: Generator) -> Tensors:
-        """Each text in another order of its atoms, with the chance `rewrite`; one that would not fit stays."""
+        """Rewrite each text with probability `rewrite`; a text whose new form cannot be packed stays unchanged."""
         assert isinstance(batch, Texts)
         if not self.config.rewrite:
             return batch

@@ -1,4 +1,4 @@
-"""Where molecules come from: QM9 in the package qm9pack, and files of SMILES such as GDB-11."""
+"""Sources of molecules: QM9 in the package qm9pack, and files of SMILES such as GDB-11."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def smiles_files(path: str | Path) -> Source:
 
 
 def _digest(files: Sequence[Path]) -> tuple[str, int]:
-    """The SHA-256 and the number of lines of what the files hold, one after the other."""
+    """The SHA-256 and the number of lines of the contents of all files, in order."""
     digest, lines = hashlib.sha256(), 0
     for file in files:
         try:

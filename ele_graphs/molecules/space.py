@@ -1,4 +1,4 @@
-"""`molecule`: molecules as graphs of atoms and bonds, read from SMILES or RDKit and given back as valid as they are."""
+"""`molecule`: molecules as graphs of atoms and bonds, read from SMILES or RDKit; predictions need not be valid."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ ORDERS: dict[str, int] = {"single": 1, "double": 2, "triple": 3, "quadruple": 4}
 class MoleculeSpace(GraphSpace[Molecule]):
     """Molecules of at most `max_atoms` heavy atoms: nodes are elements, edges are bonds of a kekulized structure.
 
-    Objects go in as `Molecule`, SMILES or RDKit molecule and come back as `Molecule`. Hydrogens, charges and stereo are
-    not part of the graph. As text a molecule is its SMILES, or the graph as JSON where it is not valid.
+    `pack` takes `Molecule`, SMILES or RDKit molecules, `unpack` returns `Molecule`. Hydrogens, charges and stereo are
+    not part of the graph. As text a molecule is its SMILES, or the graph as JSON if it is not valid.
     """
 
     class Config(GraphSpace.Config):
         """Elements, bonds and size."""
 
         elements: tuple[str, ...] = Field(default=ELEMENTS, min_length=1, max_length=MAX_LABELS)
-        """Symbols of the elements an atom can be of."""
+        """Symbols of the allowed elements."""
         bonds: tuple[Bond, ...] = Field(default=BONDS, min_length=1)
-        """The bonds there can be."""
+        """The allowed bonds."""
         max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
-        """The most heavy atoms."""
+        """The largest number of heavy atoms."""
         legal_moves: bool = True
-        """Search visits only structures in which no atom has more bonds than its element allows without charge."""
+        """Whether `search` visits only molecules in which no atom has more bonds than its neutral element allows."""
 
         @field_validator("elements")
         @classmethod
         def _known(cls, elements: tuple[str, ...]) -> tuple[str, ...]:
             if len(set(elements)) < len(elements):
-                raise ValueError("an element stands twice")
-            if not set(elements) <= set(ELEMENTS):  # who needs no others does not wait for rdkit
+                raise ValueError("an element is listed twice")
+            if not set(elements) <= set(ELEMENTS):  # the default elements need no import of rdkit
                 from ele_graphs.molecules.rdkit_adapter import unknown_elements
 
                 if unknown := unknown_elements(elements):
-                    raise ValueError(f"no elements: {' '.join(unknown)}")
+                    raise ValueError(f"not chemical elements: {' '.join(unknown)}")
             return elements
 
     config: Config
@@ -72,11 +72,11 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
     @property
     def max_nodes(self) -> int:
-        """The most heavy atoms."""
+        """The largest number of heavy atoms."""
         return self.config.max_atoms
 
     def limits(self, min_atoms: int = 1) -> Limits:
-        """The same configuration, for the functions that read SMILES."""
+        """The limits of this space, for the functions that read SMILES."""
         from ele_graphs.molecules.rdkit_adapter import Limits
 
         return Limits(self.config.elements, self.config.bonds, self.config.max_atoms, min_atoms)
@@ -93,7 +93,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return from_lists(labels, edges, self.max_nodes)
 
     def unpack(self, batch: Graphs) -> list[Molecule]:
-        """One `Molecule` a row, flagged by its `valid`."""
+        """One `Molecule` per row; its `valid` tells whether it is a valid molecule."""
         return [
             Molecule(
                 tuple(self.config.elements[code - 1] for code in labels),
@@ -119,12 +119,12 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
     @classmethod
     def format(cls, obj: Molecule | str | Chem.Mol) -> str:
-        """Its canonical SMILES, or its graph as JSON where it is not a valid molecule."""
+        """Its canonical SMILES, or its graph as JSON if it is not a valid molecule."""
         molecule = as_molecule(obj)
         return molecule.smiles or write_json(molecule.atoms, molecule.bonds)
 
     def render(self, obj: Molecule | str | Chem.Mol, against: Molecule | str | Chem.Mol | None = None) -> Drawing:
-        """RDKit's picture, what `against` does not share highlighted; the text says where it is not valid."""
+        """RDKit's picture, with what `against` does not share highlighted; the text says if it is not valid."""
         molecule = as_molecule(obj)
         reference = None if against is None else as_molecule(against)
         text = self.format(molecule) if molecule.valid else f"not a valid molecule: {self.format(molecule)}"
@@ -133,7 +133,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
 
     def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
-        """Molecules one edit away, those with an atom of too many bonds left out where `legal_moves` says so."""
+        """Molecules one edit away; with `legal_moves`, without those in which an atom has too many bonds."""
         moved, owner = super().moves(batch, gradient)
         if not self.config.legal_moves:
             return moved, owner
@@ -141,7 +141,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return moved[legal], owner[legal]
 
     def within_valence(self, batch: Graphs) -> Tensor:
-        """(B,) true where no atom's bonds add up to more than the valence of its neutral element."""
+        """(B,) bool: whether no atom's bonds add up to more than the valence of its neutral element."""
         orders = torch.tensor([0, *(ORDERS[bond] for bond in self.config.bonds)], device=batch.device)
         allowed = torch.tensor([0, *self._valences], device=batch.device)
         return (orders[batch.edges.long()].sum(dim=2) <= allowed[batch.nodes.long()]).all(dim=1)
@@ -154,7 +154,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:
-        """Those of graphs, and the share of predictions that are valid molecules."""
+        """The metrics of graphs, and the share of predictions that are valid molecules."""
         return (*super().metrics, Metric("valid", "max", self._valid, "share of predictions that are valid molecules"))
 
     def properties(self, batch: Graphs) -> dict[str, Tensor]:
@@ -167,7 +167,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
     @classmethod
     def infer(cls, objects: Sequence[Molecule | str | Chem.Mol], options: Mapping[str, Any]) -> Config:
-        """Elements (C N O F first, then by name), bonds and size from data; what `options` say wins."""
+        """Find elements (C N O F first, then by name), bonds and size in `objects`; `options` take precedence."""
         molecules = [as_molecule(obj) for obj in objects]
         elements = {symbol for molecule in molecules for symbol in molecule.atoms}
         bonds = {bond for molecule in molecules for *_, bond in molecule.bonds}
@@ -179,7 +179,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return cls.Config(**{**found, **options})
 
     def examples(self) -> list[Molecule]:
-        """Small molecules of which those that the configuration holds are given."""
+        """The molecules of a short list that the configuration allows."""
         smiles = ("CO", "C=O", "C#N", "CCO", "C1CC1", "CC(C)O", "NC=O", "FC=C", "C", "N", "O", "CC", "CCC", "CC(=O)O")
         return [molecule for molecule in map(Molecule.from_smiles, smiles) if self._reason(molecule) is None]
 
@@ -197,7 +197,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return molecule
 
     def _reason(self, molecule: Molecule) -> str | None:
-        """Why a molecule is not in this space, if it is not."""
+        """The reason why a molecule is not in this space, or None if it is."""
         size, config = len(molecule.atoms), self.config
         if size > config.max_atoms:
             return f"{size} atoms, more than max_atoms = {config.max_atoms}"
@@ -211,7 +211,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
 
 def as_molecule(obj: object) -> Molecule:
-    """A `Molecule` from itself, a SMILES or an RDKit molecule. Raises `InvalidOutput`."""
+    """Convert a SMILES or an RDKit molecule to a `Molecule`, or return a `Molecule`. Raises `InvalidOutput`."""
     if isinstance(obj, Molecule):
         return obj
     if isinstance(obj, str):
@@ -219,10 +219,10 @@ def as_molecule(obj: object) -> Molecule:
     from ele_graphs.molecules.rdkit_adapter import is_molecule
 
     if is_molecule(obj):
-        return Molecule.from_rdkit(obj)  # type: ignore[arg-type]  # just asked
+        return Molecule.from_rdkit(obj)  # type: ignore[arg-type]  # checked above
     raise InvalidOutput(f"expected a SMILES, an RDKit molecule or a Molecule, not {type(obj).__name__}")
 
 
 def _in_order(found: Iterable[str], first: Sequence[str]) -> tuple[str, ...]:
-    """The known ones in their order, then the others by name."""
+    """Sort names: those of `first` in its order, then the others alphabetically."""
     return tuple(sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name)))

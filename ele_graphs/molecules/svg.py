@@ -1,4 +1,4 @@
-"""RDKit's pictures without what does not show: half of their bytes are comments, classes and default styles."""
+"""Shorten RDKit's SVG pictures: half of their bytes are comments, classes and default styles."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DEFAULTS = {
     "stroke-opacity:1",
     "fill-opacity:1",
 }
-"""Styles that need not be said."""
+"""Styles that can be left out."""
 
 ElementTree.register_namespace("", SVG)  # so that tags are written without a prefix
 
 
 def compact(svg: str) -> str:
-    """The same picture, from its first element on, shorter."""
+    """The same picture without the XML declaration, comments, classes and default styles."""
     root = ElementTree.fromstring(svg)  # leaves comments out
     for element in root.iter():
         element.text, element.tail = (element.text or "").strip(), None

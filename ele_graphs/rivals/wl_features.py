@@ -29,10 +29,10 @@ def core_wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool =
 
 
 def wl_colours(graphs: Graphs, iterations: int, edge_labels: bool) -> tuple[Tensor, Tensor]:
-    """(B, (iterations + 1) m) int64 colours of all nodes at all depths, and where there is a node.
+    """(B, (iterations + 1) m) int64 colours of all nodes at all depths, and a mask of the real nodes.
 
-    Colours are hashes, so that two nodes of any two batches have the same one exactly when their labelled trees of that
-    depth agree, but for a chance of about 2⁻⁶⁴ a pair. Each depth has colours of its own.
+    Colours are hashes, so that two nodes of any two batches have the same one exactly if their labelled trees of that
+    depth agree, except with probability about 2⁻⁶⁴ per pair. Each depth has colours of its own.
     """
     real = graphs.real
     labels = graphs.edges if edge_labels else (graphs.edges != 0)
@@ -47,7 +47,7 @@ def wl_colours(graphs: Graphs, iterations: int, edge_labels: bool) -> tuple[Tens
 def core_numbers(graphs: Graphs) -> Tensor:
     """(B, m) int64: the greatest k for which a node is in the k-core; −1 for virtual nodes.
 
-    The k-core is what is left when nodes with fewer than k neighbours left are taken away until there are none.
+    The k-core is what remains after removing nodes with fewer than k remaining neighbours until there are none.
     """
     adjacent = (graphs.edges != 0).int()
     left = graphs.real

@@ -18,18 +18,18 @@ class WLKernelSurrogate(SketchedKernelSurrogate):
         """The graph kernel, and how it is sketched."""
 
         iterations: int = Field(5, ge=0, le=64)
-        """Refinements of the colours: how far a node sees."""
+        """Number of colour refinements: the radius of the neighbourhoods that are compared."""
         cores: bool = True
-        """The core framework: the sum over k of the kernel between the k-cores. Without: the kernel of the graphs."""
+        """Whether to sum the kernel over all k-cores (the core framework), or to use only the graphs themselves."""
         edge_labels: bool = False
-        """Whether colours depend on the labels of edges; the published kernels see only that there is an edge."""
+        """Whether colours depend on edge labels; those of the published kernels do not."""
 
     config: Config
 
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:
         super().__init__(config, space)
         if not issubclass(space.Batch, Graphs):
-            what = f"'wl-kernel' compares graphs, and {type(space).__name__} has none."
+            what = f"surrogate wl-kernel compares graphs, and {type(space).__name__} is not a space of graphs."
             raise ConfigError(what, where="surrogate.name", fix="Use 'sketched-kernel', which takes any output space.")
 
     def features(self, batch: Graphs) -> SparseRows:

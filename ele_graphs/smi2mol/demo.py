@@ -27,16 +27,16 @@ SETTINGS = (
     "regressor.training.epochs=12",
     "regressor.training.evaluations=12",
 )
-"""A subset and sizes that two cores train in about five minutes; `ele train smi2mol` is the whole of it."""
+"""A subset and sizes that train in about five minutes on two cores; `ele train smi2mol` uses all of QM9."""
 DECODERS = ("candidates", "pgd", "search")
-"""In the order of their strength; the last one's predictions are shown."""
+"""From the weakest to the strongest; the predictions of the last are shown."""
 SHOWN = 10
 COLUMNS = 4
 
 
 @click.command()
-@click.option("--folder", default="demo", show_default=True, help="Where the run and the pictures go.")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change an option of the training.")
+@click.option("--folder", default="demo", show_default=True, help="Folder for the run and the pictures.")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Set an option of the configuration.")
 def demo(folder: str, overrides: Sequence[str]) -> None:
     """Train on real QM9 molecules, predict unseen ones, and show them."""
     console = Console()
@@ -64,7 +64,7 @@ def as_table(rows: Sequence[dict[str, str]]) -> Table:
 
 
 def draw(rows: Sequence[dict[str, str]], folder: Path) -> None:
-    """Each prediction beside its truth, with the differences highlighted: SVG files, and one sheet of them all."""
+    """Draw each prediction and its truth, with the differences highlighted: SVG files, and one sheet of all."""
     space = MoleculeSpace()
     folder.mkdir()
     cells = []

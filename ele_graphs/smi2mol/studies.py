@@ -15,16 +15,16 @@ RANGES = {
     "regressor.backbone.width": Range(choices=(32, 64, 128, 256, 512)),
     "regressor.backbone.heads": Range(choices=(2, 4, 8)),
 }
-"""What the paper searched for the R-GCN and the Transformer; a GRU has no heads."""
+"""The ranges that the paper searched for the R-GCN and the Transformer; a GRU has no heads."""
 
 SMALL = Scale(
-    "5,000 training molecules of QM9 and 500 for the test, a split for each seed; about ten minutes a seed on two "
+    "5,000 training molecules of QM9 and 500 for the test, a split for each seed; about ten minutes per seed on two "
     "cores without the rows that compute FGW distances, and three minutes for these.",
     ("task.size=6000", "task.test=500", "task.validation=500"),
 )
 FULL = Scale(
     "the protocol of the paper on the QM9 of qm9pack, 2,000 test molecules, a split for each seed; step counts fit "
-    "about an hour a row and seed on two cores, where the paper pre-trains for 640,000 steps.",
+    "about an hour per row and seed on two cores, where the paper pre-trains for 640,000 steps.",
     seeds=(0, 1, 2),
 )
 SCALES = {"small": SMALL, "full": FULL}
@@ -66,12 +66,13 @@ PLAIN_DESCENT = ("starts=1", "momentum=0", "rule=constant", "answer=last", "tole
 PGDBD = ("decoder=pgd", "decoder.start=best", *(f"decoder.{option}" for option in PLAIN_DESCENT))
 """The paper's decoder: from the best candidate, the last point rounded, η constant.
 
-Of the paper's 0.1, 1 and 10 the best on validation molecules at the small scale; larger ones leave the start for worse.
+η = 0.1 is the best of the paper's 0.1, 1 and 10 on validation molecules at the small scale; larger steps end at worse
+structures than the start.
 """
 PGDBD_STEPS = {"small": "decoder.steps=200", "full": "decoder.steps=500"}
-"""Of 500 and the paper's 2,000 the better on validation molecules at full scale."""
+"""At full scale, 500 steps are better on validation molecules than the paper's 2,000."""
 WANDERING = ("decoder.start=random", "decoder.steps=2000", "decoder.trace=20")
-"""From a random candidate, as the paper shows it."""
+"""Start from a random candidate, as the paper's figure does."""
 OURS_SCALES = {
     "small": (
         "surrogate.encoder.width=64",
@@ -85,11 +86,11 @@ OURS_SCALES = {
 
 KERNEL = ("surrogate=wl-kernel", "decoder=candidates")
 SKETCH = {"small": (), "full": ("surrogate.sketch.size=3200",)}
-"""The published size, where the training set has as many."""
+"""The published size, if the training set is large enough for it."""
 RIDGE = {"small": (), "full": (*SKETCH["full"], "regressor.sketch.size=3000")}
 FGW = ("surrogate=fgw", "decoder=fgw-barycenter")
 FEWER = {"small": 200}
-"""Test molecules of the rows with FGW, whose training and decoding take long."""
+"""Fewer test molecules for the rows with FGW, whose training and decoding take long."""
 
 TABLE1 = Table(
     name="table1",

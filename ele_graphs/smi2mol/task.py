@@ -36,7 +36,7 @@ KEYS_AT_ONCE = 1 << 16
 
 
 def _row(name: str, without_edges: tuple[float, float], with_edges: tuple[float, float] | None) -> Reference:
-    """A line of the paper's table: mean and standard deviation of each metric."""
+    """A row of the paper's table: mean and standard deviation of each metric."""
     found = {} if with_edges is None else {"ged_with_edges": with_edges}
     found["ged_without_edges"] = without_edges
     means, deviations = ({name: pair[place] for name, pair in found.items()} for place in (0, 1))
@@ -54,7 +54,7 @@ class SmilesToMolecule(Task):
         """How much of QM9, how it is split, and outputs for pre-training."""
 
         size: int | None = Field(default=None, ge=10)
-        """Read only so many rows, chosen by the seed; all of them by default."""
+        """Read only this many rows, chosen by the seed; by default all."""
         test: int = Field(default=2000, ge=1)
         """Molecules to test on; at most a fifth of all."""
         validation: int = Field(default=500, ge=1)
@@ -62,11 +62,11 @@ class SmilesToMolecule(Task):
         split_seed: int | None = Field(default=None, ge=0)
         """Chooses the molecules and the split; by default the seed of the run."""
         extra: str | None = None
-        """GDB-11 for output pre-training: a file of SMILES or a folder of them. All of it needs max_atoms = 11."""
+        """GDB-11 for output pre-training: a file of SMILES or a folder of them. Set output.max_atoms = 11 as well."""
         exclude_test: bool = False
-        """Leave the test molecules out of the extra outputs. The paper does not."""
+        """Whether to leave the test molecules out of the extra outputs. The paper keeps them."""
         processes: int | None = Field(default=None, ge=0)
-        """Processes that read SMILES; one for each processor by default, 0 for none."""
+        """Worker processes that read SMILES; by default one per processor. 0: read in the main process."""
 
     config: Config
 
@@ -86,8 +86,8 @@ class SmilesToMolecule(Task):
     def defaults(cls) -> dict[str, Any]:
         """Molecules of up to 9 atoms from characters: an hour of training on two cores.
 
-        Views are random edits, so that what is near in the embedding is near in edit distance; negatives are near
-        structures, so that near structures are told apart.
+        Views are random edits, so that structures with similar embeddings have a small edit distance; negatives are
+        similar structures, so that the embedding distinguishes them.
         """
         edits = {"drop-nodes": 0.05, "relabel-nodes": 0.15, "perturb-edges": 0.12}
         return {
@@ -108,7 +108,7 @@ class SmilesToMolecule(Task):
         }
 
     def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
-        """QM9 packed by `space`, read once and cached; extra outputs stay on disk, memory-mapped."""
+        """Load QM9, read once and cached, packed by `space`; extra outputs stay on disk, memory-mapped."""
         if not isinstance(space, MoleculeSpace):
             what = f"smi2mol predicts molecules, not objects of {type(space).__name__}."
             raise ConfigError(what, where="output", fix='Set output = "molecule".')
@@ -132,7 +132,7 @@ class SmilesToMolecule(Task):
         )
 
     def _chosen(self, count: int, seed: int) -> Sequence[int]:
-        """The rows to read, in order: all, or as many as asked for, by the seed."""
+        """The rows to read, in order: all, or `size` of them, chosen by the seed."""
         if self.config.size is None or self.config.size >= count:
             return range(count)
         order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
@@ -140,16 +140,17 @@ class SmilesToMolecule(Task):
         return rows
 
     def _split(self, count: int, seed: int, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """As asked for where there is enough; small subsets keep most of their molecules for training."""
+        """Split as configured, but at most a tenth for validation and a fifth for the test."""
         asked = self.config.validation, self.config.test
         taken = min(asked[0], count // 10), min(asked[1], count // 5)
         if taken != asked:
+            used = f"{taken[0]} of {count:,} molecules for validation and {taken[1]} for the test"
             wanted = f"task.validation={asked[0]} and task.test={asked[1]}"
-            context.monitor.message(f"of {count:,} molecules at most a tenth validate and a fifth test, not {wanted}")
+            context.monitor.message(f"Using {used}, at most a tenth and a fifth, instead of {wanted}")
         return split(count, *taken, seed)
 
     def _extra(self, space: MoleculeSpace, test: Graphs, context: Context) -> CompactGraphs | None:
-        """The extra outputs, and a line on what became of them."""
+        """Load the extra outputs, and report how many were read and left out."""
         if self.config.extra is None:
             return None
         source = datasets.smiles_files(self.config.extra)
@@ -159,14 +160,14 @@ class SmilesToMolecule(Task):
             return molecules.graphs
         kept = without(molecules.graphs, graph_keys(test), context)
         left_out = len(molecules.graphs) - len(kept)
-        context.monitor.message(f"{source.name}: {left_out:,} of them are test molecules, left out")
+        context.monitor.message(f"{source.name}: test molecules left out: {left_out:,}")
         return kept
 
 
 def without(graphs: CompactGraphs, keys: Tensor, context: Context) -> CompactGraphs:
-    """The graphs whose key is none of `keys` (N, 2), in another order.
+    """The graphs whose key is not among `keys` (N, 2), in another order.
 
-    The last rows take the places of those that go: of a memory-mapped file only the pages written to come into memory.
+    The last rows replace those removed: of a memory-mapped file only the pages written to are copied into memory.
     """
     starts = range(0, len(graphs), KEYS_AT_ONCE)
     shown = context.monitor.progress(starts, description="leaving out test molecules", total=len(starts))
@@ -179,10 +180,10 @@ def without(graphs: CompactGraphs, keys: Tensor, context: Context) -> CompactGra
 
 
 def _account(source: molecule_files.Source, molecules: molecule_files.Molecules) -> str:
-    """How many were read, and how many not, by reason."""
+    """How many molecules were read, and how many rows left out, by reason."""
     refused = molecules.reasons.total()
-    text = f"{source.name}: {len(molecules.graphs):,} extra outputs"
+    text = f"{source.name}: extra outputs: {len(molecules.graphs):,}"
     if not refused:
         return text
     reasons = "; ".join(f"{count:,} × {reason}" for reason, count in molecules.reasons.most_common(5))
-    return f"{text}, {refused:,} rows left out ({reasons}): {molecules.folder / 'rejected.jsonl'}"
+    return f"{text}, rows left out: {refused:,} ({reasons}): {molecules.folder / 'rejected.jsonl'}"

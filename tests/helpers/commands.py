@@ -1,4 +1,4 @@
-"""`ele` in processes of its own, to be killed, stopped and resumed; and the small run that these tests do it to."""
+"""Run `ele` in separate processes, to kill, stop and resume them; and the configuration of a small run for that."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ backbone = {name = "gru", embedding = 8, layers = 2, width = 16, dropout = 0.1}
 training = {epochs = 3, batch_size = 200, evaluations = 6, patience = 4}
 """
 SAME = ("metrics.jsonl", "model/model.safetensors", "model/candidates.safetensors", "model/tokenizer.json")
-"""What must be equal, byte for byte."""
+"""The files of a run that must be equal, byte for byte."""
 
 
 def without_report(arguments) -> list[str]:
-    """The words of a command; a training makes no report, which is none of these tests' business."""
+    """The words of a command, with `--no-report` for trainings: these tests need no report."""
     return [*map(str, arguments), *(["--no-report"] if arguments[0] in ("train", "resume") else [])]
 
 
@@ -43,7 +43,7 @@ def start(*arguments, **options) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit code and what it wrote to standard error."""
+    """Wait for the process; its exit code and standard error."""
     _, words = process.communicate(timeout=120)
     return process.returncode, words
 
@@ -59,7 +59,7 @@ def last_checkpoint(run: Path) -> Path:
 
 
 def wait_for_checkpoint(run: Path, number: int, process: subprocess.Popen[str]) -> None:
-    """Until the run has kept its state so often, or has ended."""
+    """Wait until the run has written checkpoint `number`, or has ended."""
     deadline = time.monotonic() + 120
     while checkpoint(run) < number and process.poll() is None:
         assert time.monotonic() < deadline, "no checkpoint was written"

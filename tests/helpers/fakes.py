@@ -36,7 +36,7 @@ def ele_decoders():
 
 
 class Site:
-    """A folder on sys.path into which distributions are put as pip would."""
+    """A folder on sys.path into which distributions are installed as pip would."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class Site:
         self.modules: list[str] = []
 
     def install(self, distribution: str, source: str, *, version: str = "1.0", plugin: str | None = None) -> None:
-        """Put a distribution with one module, holding `source`, declared as the plugin called `plugin`."""
+        """Install a distribution with one module, of code `source`, declared as the plugin `plugin`."""
         module = distribution.replace("-", "_") + "_plugin"
         (self.folder / f"{module}.py").write_text(source)
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
@@ -55,11 +55,11 @@ class Site:
         self.modules.append(module)
 
     def plugins(self) -> list[PluginInfo]:
-        """What the loader makes of the fakes, whatever else is installed."""
+        """The fakes as the loader finds them, without other installed plugins."""
         return [plugin for plugin in load_installed() if plugin.distribution in self.distributions]
 
     def plugin(self, name: str) -> PluginInfo:
-        """The one called `name`."""
+        """The plugin `name`."""
         (found,) = [plugin for plugin in self.plugins() if plugin.name == name]
         return found
 
@@ -68,19 +68,19 @@ class Site:
         return Registry(self.plugins())
 
     def close(self) -> None:
-        """Forget the modules, so that the next test may reuse their names."""
+        """Unload the modules, so that the next test may reuse their names."""
         for module in self.modules:
             sys.modules.pop(module, None)
 
 
 def stub(base: type, **members: Any) -> type:
-    """A class that has everything its base leaves abstract, none of it working."""
+    """A class that defines all abstract methods of its base, returning None."""
     missing = {name: lambda *_, **__: None for name in getattr(base, "__abstractmethods__", ())}
     return type(f"Stub{base.__name__}", (base,), {**missing, **members})
 
 
 class Training(BaseModel):
-    """A table of options inside a component, which a plain pydantic model may be."""
+    """A table of options inside a component, as a plain pydantic model."""
 
     epochs: int = 10
     rates: list[float] = [0.1]
@@ -163,7 +163,7 @@ class FakeTask(stub(Task)):  # type: ignore[misc]
 
 
 class CorePlugin:
-    """The fakes above under the names that `RunConfig` has as its defaults, and others."""
+    """The fakes above under the default names of `RunConfig`, and others."""
 
     @hookimpl
     def ele_decoders(self) -> Any:

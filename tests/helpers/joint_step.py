@@ -1,6 +1,6 @@
-"""Run by torchrun: the gradient of one contrastive step on several processes against that of the joint batch.
+"""Run by torchrun: compare the gradient of one contrastive step on several processes with that of the joint batch.
 
-Prints the largest difference, relative to the largest entry, from every process.
+Every process prints the largest difference, relative to the largest entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUTPUT = Choice(name="sequence", alphabet=list("0123456789"), length=6)
 
 
 def losses(surrogate, batch, views, processes: Processes) -> torch.Tensor:
-    """The loss of each row: what the contrastive stage computes once views are drawn."""
+    """The loss of each row, as the contrastive stage computes it from given views."""
     anchors, own = (surrogate._sphere(surrogate.space.relax(part)) for part in (batch, views))
     keys = surrogate.space.keys(batch)
     negative = different(keys, processes.gather(keys))

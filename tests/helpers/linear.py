@@ -16,7 +16,7 @@ def sequence_space(length: int = 5, alphabet: str = "abc") -> SequenceSpace:
 
 
 def random_sequences(space: SequenceSpace, count: int, seed: int = 0) -> Tokens:
-    """Different sequences."""
+    """At most `count` distinct random sequences."""
     labels = space.geometry["tokens"].sample_labels(4 * count, torch.Generator().manual_seed(seed))
     batch = space.unrelax(space.relax(Tokens(labels)))
     return batch[distinct(space.keys(batch))][:count]

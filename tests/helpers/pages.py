@@ -1,4 +1,4 @@
-"""The code on the Markdown pages: its blocks, the Python run as one script, the `ele` commands looked up."""
+"""The code on Markdown pages: find its blocks, run the Python as one script, look up the `ele` commands."""
 
 import os
 import re
@@ -21,7 +21,7 @@ SEPARATORS = {"|", "||", "&&", ";", "&", "(", ")", ">", ">>", "<"}
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its code, the line of the page on which the code starts, why it is not run."""
+    """A fenced block: its language, its code, the line of the page on which the code starts, the reason to skip it."""
 
     language: str
     code: str
@@ -30,7 +30,7 @@ class Block:
 
 
 def blocks(page: Path, language: str) -> list[Block]:
-    """The blocks of a language, in order. `<!-- test: skip: REASON -->` right before one says that it is not run."""
+    """The blocks of a language, in order. `<!-- test: skip: REASON -->` right before a block skips it."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in FENCE.finditer(text):
@@ -43,7 +43,7 @@ def blocks(page: Path, language: str) -> list[Block]:
 def run_python(page: Path, folder: Path, *, then: str = "", timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run the Python blocks of a page as one script in `folder`; its line numbers are those of the page.
 
-    A process of its own, because a page may register components. `then` is more code, run at the end.
+    In a separate process, because a page may register components. `then` is more code to run at the end.
     """
     lines: list[str] = []
     for block in blocks(page, "python"):
@@ -73,7 +73,7 @@ def ele_commands(page: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def wrong_with(cli: click.Command, words: list[str]) -> str:
-    """What a command line names that does not exist, or nothing; values are not looked at."""
+    """The error if a command line names a command or option that does not exist, else ""; values are not checked."""
     command, path = cli, "ele"
     names = [*words]
     while isinstance(command, click.Group) and names and not names[0].startswith("-"):
@@ -89,7 +89,7 @@ def wrong_with(cli: click.Command, words: list[str]) -> str:
 
 
 def _commands(block: Block) -> Iterator[tuple[int, str]]:
-    """The lines a reader would type: those after `$`, or all where no line has one; `\\` joins a line to the next."""
+    """The lines that a reader types: those after `$`, or all if no line has one; `\\` joins a line to the next."""
     lines = block.code.split("\n")
     prompted = any(line.startswith("$ ") for line in lines)
     number = 0
@@ -104,7 +104,7 @@ def _commands(block: Block) -> Iterator[tuple[int, str]]:
 
 
 def _simple_commands(text: str) -> Iterator[list[str]]:
-    """The words of each command of a line, cut at pipes and the like."""
+    """The words of each command of a line, split at pipes, redirections and the like."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words: list[str] = []

@@ -1,4 +1,4 @@
-"""Random packed graphs for the tests of this folder."""
+"""Random packed graphs for tests."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def random_graphs(count: int = 32, size: int = 6, seed: int = 0, alphabet: Alpha
 
 
 def random_orders(count: int, size: int, seed: int = 0) -> Tensor:
-    """One permutation a row."""
+    """One random permutation per row."""
     return torch.rand(count, size, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
 
 
 def assert_in_space(graphs: Graphs, alphabet: Alphabet = ALPHABET) -> None:
-    """Small labels, symmetric edges, nothing on the diagonal or at virtual nodes."""
+    """Assert small labels, symmetric edges, and no edges on the diagonal or at virtual nodes."""
     assert graphs.nodes.dtype == graphs.edges.dtype == torch.int8
     assert 0 <= int(graphs.nodes.min()) <= int(graphs.nodes.max()) <= alphabet.node_labels
     assert 0 <= int(graphs.edges.min()) <= int(graphs.edges.max()) <= alphabet.edge_labels

@@ -1,4 +1,4 @@
-"""A monitor that remembers, and work that is kept in memory."""
+"""A monitor that records evaluations and messages, and checkpoints in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ele_core.runtime.work import Snapshot, Work
 
 
 class Recorder(Monitor):
-    """Keeps every evaluation and message."""
+    """A monitor that keeps every evaluation and message."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, int, dict[str, float], bool]] = []
@@ -35,11 +35,11 @@ class Recorder(Monitor):
 
 
 class Stopped(Exception):
-    """Raised in the middle of work."""
+    """Raised by `Memory` to stop work in the middle."""
 
 
 class Memory(Work):
-    """Keeps copies of the state in memory, as a disk would; stops at its `stop_after`-th step."""
+    """Work that keeps copies of its state in memory instead of on disk, and stops at step `stop_after`."""
 
     def __init__(self, kept: Mapping[str, Snapshot] | None = None, stop_after: int | None = None) -> None:
         self.kept = dict(kept or {})
@@ -64,6 +64,6 @@ class Memory(Work):
 
 
 def copied(snapshot: Snapshot, finished: bool = False) -> Snapshot:
-    """The same state, which no later step changes."""
+    """A copy of the state that later steps do not change."""
     tensors = {name: tensor.detach().clone() for name, tensor in snapshot.tensors.items()}
     return Snapshot(tensors, dict(snapshot.values), finished)

@@ -103,7 +103,7 @@ def test_words_are_tokens_where_a_separator_is_given():
 @pytest.mark.parametrize(
     ("space", "text", "reason"),
     [
-        (SPACE, "abcabc", "has 6 tokens, the space holds 5"),
+        (SPACE, "abcabc", "has 6 tokens, more than length = 5"),
         (SPACE, "abd", "'d', which is not in the alphabet"),
         (WORDS, "to bee", "'bee', which is not in the alphabet"),
     ],

@@ -14,10 +14,10 @@ UNCHANGED = 1e-9
 def barycenters(
     start: SoftGraphs, graphs: SoftGraphs, weights: Tensor, surrogate: FusedSurrogate, rounds: int
 ) -> SoftGraphs:
-    """The minima over g of Σ_k w_k FGW(g, g_k), of the sizes of `start` (B): graphs (B · k), weights (B, k) ≥ 0.
+    """Minimise Σ_k w_k FGW(g, g_k) over graphs g of the sizes of `start` (B): graphs (B · k), weights (B, k) ≥ 0.
 
     Block coordinate descent: plans to each graph for a fixed g, then the best g for fixed plans, in turn. It ends after
-    `rounds`, or when no plan changes. Differentiable in graphs and weights, for the plans as they are.
+    `rounds`, or when no plan changes. Differentiable in graphs and weights, with the plans held fixed.
     """
     weights = weights / weights.sum(dim=1, keepdim=True)
     if not len(weights):

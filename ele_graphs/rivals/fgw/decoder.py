@@ -16,32 +16,32 @@ from ele_graphs.rivals.fgw.surrogate import FusedSurrogate, require_fused
 
 
 class BarycenterDecoder(Decoder):
-    """ŷ = round(argmin over g of Σ_k w_k FGW(g, g_k)), the best of several descents by the energy of what is rounded.
+    """ŷ = round(argmin over g of Σ_k w_k FGW(g, g_k)), the best of several descents by the energy after rounding.
 
-    A descent starts at one of the graphs of the query and keeps its size; where the start itself, rounded, has less
-    energy, it is the answer. Edges get the first edge label: the distance knows none.
+    A descent starts at one of the graphs of the query and keeps its size; if the rounded start has less energy, it is
+    the answer. Edges get the first edge label, because the distance ignores edge labels.
     """
 
     class Config(ComponentConfig):
         """How barycenters are computed and rounded."""
 
         starts: int = Field(3, ge=1)
-        """Descents for each query, from the graphs of greatest weight."""
+        """Descents per query, from the graphs of greatest weight."""
         rounds: int = Field(10, ge=1)
-        """Most rounds of a descent; it ends when no transport plan changes."""
+        """The largest number of rounds of a descent; it ends earlier if no transport plan changes."""
         threshold: float = Field(0.5, gt=0, lt=1)
-        """What is above is an edge."""
+        """Entries of the barycenter's structure matrix above this become edges."""
 
     config: Config
 
     def accepts(self, surrogate: Surrogate) -> None:
-        """Only `fgw`, whose queries are weighted graphs."""
+        """Accept only `fgw`, whose queries are weighted graphs."""
         require_fused("fgw-barycenter", surrogate)
 
     def decode(
         self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
-        """The `top_k` distinct structures of least energy among those found; fewer found: the best stands in."""
+        """The `top_k` distinct structures of least energy found; if there are fewer, the best repeated, energy ∞."""
         surrogate = require_fused("fgw-barycenter", problem.surrogate)
         if not len(queries):
             return Decoding(problem.candidates.batch[:0], torch.zeros(0, top_k))
@@ -57,7 +57,7 @@ class BarycenterDecoder(Decoder):
         return Decoding(pool[rows.flatten()], values)
 
     def _pool(self, queries: Tensor, surrogate: FusedSurrogate) -> tuple[Graphs, int]:
-        """So many graphs for each query, of which one is the answer."""
+        """The possible answers, grouped by query, and their number per query."""
         weights, graphs = surrogate.layout.unpack(queries)
         weights = weights.clamp(min=0)
         heaviest = weights.topk(min(self.config.starts, weights.shape[1]), dim=1).indices
@@ -73,6 +73,6 @@ class BarycenterDecoder(Decoder):
 
 
 def repeats(keys: Tensor) -> Tensor:
-    """(B, N) true where a key of (B, N, 2) stands before in its row."""
+    """(B, N) bool: whether a key of (B, N, 2) occurs earlier in its row."""
     equal = (keys.unsqueeze(1) == keys.unsqueeze(2)).all(dim=3)
     return equal.tril(-1).any(dim=2)

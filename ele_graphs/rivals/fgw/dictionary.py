@@ -1,4 +1,4 @@
-"""A dictionary of template graphs that can be learned, and a network that mixes them into a barycenter."""
+"""A learned dictionary of template graphs, and a network that mixes them into a barycenter."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
 from ele_graphs.rivals.fgw.surrogate import FusedSurrogate
 
 CERTAIN = 2.0
-"""The logit of an entry that a template takes over from a graph: sure, but free to move."""
+"""The logit of an entry that a template copies from a graph: close to 0 or 1, but with a gradient."""
 
 
 class Dictionary(nn.Module):
-    """M template graphs: features are rows of a softmax, edges are symmetric sigmoids, nothing on the diagonal."""
+    """M template graphs: features are rows of a softmax, edges are symmetric sigmoids, the diagonal is zero."""
 
     sizes: Tensor
 
@@ -30,7 +30,7 @@ class Dictionary(nn.Module):
 
     @torch.no_grad()
     def begin(self, graphs: SoftGraphs, generator: Generator) -> None:
-        """Take over some of `graphs`, the largest of them, drawn at random: smaller ones can be cut out of these."""
+        """Start as the largest of `graphs`, in a random order: smaller graphs can be cut out of them."""
         order = torch.randperm(len(graphs), generator=generator)
         order = order[graphs.sizes[order].argsort(descending=True, stable=True)]
         chosen = graphs[order[torch.arange(len(self)) % len(graphs)]]
@@ -39,7 +39,7 @@ class Dictionary(nn.Module):
         self.sizes.copy_(chosen.sizes)
 
     def forward(self) -> SoftGraphs:
-        """The templates as graphs, differentiable in what is learned."""
+        """The templates as graphs, differentiable in the parameters."""
         features, logits = self.features.softmax(dim=2), self.structure
         structure = torch.sigmoid((logits + logits.transpose(1, 2)) / 2)
         graphs = SoftGraphs(features, structure, self.sizes)
@@ -49,7 +49,7 @@ class Dictionary(nn.Module):
 
 
 class BarycenterNetwork(nn.Module):
-    """x → softmax weights over the dictionary and a size, by one backbone → the barycenter of that size."""
+    """A backbone that predicts weights of the templates and a size; `mix` gives the barycenter of that size."""
 
     def __init__(self, backbone: Backbone, dictionary: Dictionary, surrogate: FusedSurrogate, rounds: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class BarycenterNetwork(nn.Module):
         return scores[:, :templates].softmax(dim=1), scores[:, templates:]
 
     def mix(self, weights: Tensor, sizes: Tensor) -> SoftGraphs:
-        """The barycenters of these weights (B, M) and sizes (B,), begun at the heaviest template, cut to size."""
+        """Barycenters for weights (B, M) and sizes (B,), started at the template of greatest weight, cut to size."""
         templates = self.dictionary()
         heaviest = templates.map(Tensor.detach)[weights.argmax(dim=1)]
         start = heaviest.replace(sizes=torch.minimum(sizes, heaviest.sizes))

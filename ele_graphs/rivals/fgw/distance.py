@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 Solver = Literal["compiled", "pot"]
 Pairs: TypeAlias = Tensor
-"""(P, 2) int64: which graph of the first batch goes with which of the second."""
+"""(P, 2) int64: for each pair an index into the first batch and one into the second."""
 
 PAIRS_PER_CHUNK = 256
 
 
 @dataclass(frozen=True)
 class Transport:
-    """Of P pairs, the distance: values (P,), and the plan that gives it: plans (P, m, m). Both are float64."""
+    """The distances of P pairs, values (P,), and the plans that attain them, plans (P, m, m); both float64."""
 
     values: Tensor
     plans: Tensor
@@ -41,8 +41,8 @@ def fused_distances(
 ) -> Transport:
     """The minimum over plans T of (1 − α) Σ ‖F_i − G_j‖² T_ij + α Σ (A_ik − B_jl)² T_ij T_kl, equal masses.
 
-    pairs: all rows of both, one with one, by default. tradeoff: α, the share of the structure. The problem is
-    not convex: the best of so many `starts` counts, or what one descent from `plans` (P, m, m) finds, where given.
+    pairs: by default row i of both. tradeoff: α, the weight of the structure. The problem is not convex: the best of
+    `starts` descents counts, or one descent from `plans` (P, m, m) if given.
     solver: our own, or POT's, pair by pair in Python and from a start of its own.
     """
     if pairs is None:
@@ -55,9 +55,9 @@ def fused_distances(
 
 
 def objective(first: SoftGraphs, second: SoftGraphs, plans: Tensor, tradeoff: float) -> Tensor:
-    """The same objective (B,) at given plans (B, m, m), differentiable in the graphs.
+    """The objective of `fused_distances` (B,) at given plans (B, m, m), differentiable in the graphs.
 
-    At the best plan its gradient is that of the distance: how the plan would move does not count (envelope theorem).
+    At the best plan its gradient is that of the distance: the change of the plan does not matter (envelope theorem).
     """
     rows, columns = plans.sum(dim=2), plans.sum(dim=1)
     distances = (first.features.unsqueeze(2) - second.features.unsqueeze(1)).square().sum(dim=3)
@@ -93,7 +93,7 @@ def _solve_compiled(
 
 
 def _arrays(soft: SoftGraphs) -> tuple[Floats, Floats, Ints]:
-    """The fields as the kernels read them: always the same types and layout, so that they are compiled once."""
+    """Convert the fields for the kernels: always the same types and layout, so that they are compiled once."""
     fields = (field.detach().to("cpu", torch.float64).contiguous() for field in (soft.features, soft.structure))
     features, structure = (field.numpy() for field in fields)
     return features, structure, soft.sizes.cpu().contiguous().numpy()

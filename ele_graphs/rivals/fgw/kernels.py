@@ -6,10 +6,10 @@ For graphs with node features F, G, structures A, B (symmetric) and n and m node
 
 over the plans T ≥ 0 whose rows sum to 1/n and columns to 1/m. A plan moves towards the vertex V that is least along the
 gradient, found by successive shortest paths, and as far as is best: f is quadratic on the segment. As the marginals are
-fixed, of the gradient only (1 − α) M − 4α A T B matters, M being the matrix of squared feature distances. f is not
-convex: where it ends depends on where it starts. (Vayer et al. 2019, "Optimal transport for structured data".)
+fixed, only (1 − α) M − 4α A T B of the gradient matters, M being the matrix of squared feature distances. f is not
+convex: the end depends on the start. (Vayer et al. 2019, "Optimal transport for structured data".)
 
-The functions share this file because numba's cache only watches the file of the function called.
+All functions are in one file because numba's cache only watches the file of the function called.
 """
 
 import numpy as np
@@ -21,10 +21,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flag = NDArray[np.int8]
 
-NEAR = 1e-12  # a value is lower only by more than this
-STEPS = 100  # most steps of one descent; a few are usual
-FLAT = 1e-9  # a descent ends where a step gains no more
-ROUNDS = 3  # how far a start looks around each node
+NEAR = 1e-12  # differences below this do not count
+STEPS = 100  # the largest number of steps of one descent; a few are usual
+FLAT = 1e-9  # a descent ends if a step gains no more than this
+ROUNDS = 3  # the radius of the neighbourhoods that a start compares
 
 
 @compiled
@@ -45,7 +45,7 @@ def solve_pairs(
     """Fill plans (P, m, m) and values (P,) for the pairs of graphs `rows` (P, 2), the first of a, the second of b.
 
     features (N, m, T), structures (N, m, m), sizes (N,): the nodes of a graph come first. starts: how many descents, of
-    which the best end counts; 0: one, from the plans given. stop: (1,), set to 1 to leave early.
+    which the best counts; 0: one, from the given plans. stop: (1,), set to 1 to return early.
     """
     labels = features_a.shape[2]
     for pair in range(len(rows)):
@@ -94,9 +94,9 @@ def fill(target: Floats, index: int, values: Floats) -> None:
 
 @compiled
 def begin(start: int, features_a: Floats, first: Floats, features_b: Floats, second: Floats) -> Floats:
-    """A plan (n, m) to start at: nodes with alike surroundings; all with all; then alike again, one node marked.
+    """A plan (n, m) to start at: 0 matches similar neighbourhoods, 1 is uniform, others are as 0 with a marked node.
 
-    A mark tells apart nodes that look the same, as those of a ring do: the first node of a, and each of b in turn.
+    A mark on the first node of a, and on each node of b in turn, distinguishes nodes that look the same, as in a ring.
     """
     n, m, labels = len(features_a), len(features_b), features_a.shape[1]
     plan, unlike = np.full((n, m), 1.0 / (n * m)), np.zeros((n, m))
@@ -202,8 +202,8 @@ def gathered(structure: Floats, features: Floats) -> Floats:
 def transport(cost: Floats, plan: Floats) -> None:
     """Fill `plan` (n, m) with a vertex of least Σ cost · plan among those of marginals 1/n and 1/m.
 
-    Masses are counted in whole units, m a row and n a column, over their greatest common divisor. Row after row sends
-    its units along shortest paths of reduced cost; with n = m this is the assignment problem.
+    Masses are counted in whole units, m per row and n per column, over their greatest common divisor. One row after the
+    other sends its units along shortest paths of reduced cost; with n = m this is the assignment problem.
     """
     n, m = cost.shape
     divisor, rest = n, m
@@ -228,7 +228,7 @@ def transport(cost: Floats, plan: Floats) -> None:
 
 @compiled
 def send(row: int, end: int, most: int, flow: Ints, previous: Ints, through: Ints) -> int:
-    """Send as much as the path from `row` to column `end` can carry, at most `most`, and return how much that was."""
+    """Send as much as the path from `row` to column `end` can carry, at most `most`, and return the amount."""
     amount, column = most, end
     while previous[column] != row:
         owner = previous[column]
@@ -256,7 +256,7 @@ def shortest(
     reached: Floats,
     through: Ints,
 ) -> int:
-    """The column with room that is nearest to row `start`; `previous` and `through` lead back, prices stay feasible."""
+    """The nearest column to row `start` with room; `previous` and `through` give the path, prices stay feasible."""
     n, m = cost.shape
     seen = np.zeros(m, np.bool_)
     distance[:] = reached[:] = np.inf
@@ -266,7 +266,7 @@ def shortest(
     while end < 0 or room[end] == 0:
         end = nearest(distance, seen)
         seen[end], base = True, distance[end]
-        for i in range(n):  # rows that send to this column could send elsewhere: they are as near as it is
+        for i in range(n):  # rows that send to this column can be rerouted at no cost
             if flow[i, end] > 0 and reached[i] == np.inf:
                 reached[i], through[i] = base, end
                 relax(cost, i, base, prices, seen, distance, previous)
@@ -293,7 +293,7 @@ def nearest(distance: Floats, seen: NDArray[np.bool_]) -> int:
 def relax(
     cost: Floats, row: int, base: float, prices: Floats, seen: NDArray[np.bool_], distance: Floats, previous: Ints
 ) -> None:
-    """Shorten the way to columns that are nearer by `row`, itself at distance `base`."""
+    """Update the distances of columns that are nearer through `row`, which is at distance `base`."""
     for j in range(len(distance)):
         length = base + cost[row, j] - prices[0, row] - prices[1, j]
         if not seen[j] and length < distance[j]:

@@ -23,7 +23,7 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Numbers a graph takes: 2 + m T + m (m + 1) / 2; barycenters have a diagonal as well."""
+        """Numbers per graph: 2 + m T + m (m + 1) / 2, with the diagonal, which barycenters have."""
         return 2 + self.nodes * self.labels + self.nodes * (self.nodes + 1) // 2
 
     def pack(self, weights: Tensor, graphs: SoftGraphs) -> Tensor:
@@ -42,8 +42,8 @@ class Layout:
     def unpack(self, rows: Tensor) -> tuple[Tensor, SoftGraphs]:
         """The inverse of `pack`: weights (B, k), and B k graphs."""
         if rows.shape[1] % self.width:
-            what = f"a query of {rows.shape[1]} numbers is not made of graphs, which take {self.width} each."
-            raise ModelError(what, where="surrogate fgw", fix="Take the regressor 'fgw-ridge' or 'fgw-templates'.")
+            what = f"a query of {rows.shape[1]} numbers cannot be split into graphs of {self.width} numbers each."
+            raise ModelError(what, where="surrogate fgw", fix="Use the regressor 'fgw-ridge' or 'fgw-templates'.")
         each = rows.reshape(-1, self.width)
         sizes = [1, 1, self.nodes * self.labels, self.nodes * (self.nodes + 1) // 2]
         weights, counts, features, triangle = each.split(sizes, dim=1)

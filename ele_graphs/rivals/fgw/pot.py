@@ -1,4 +1,4 @@
-"""The same distances by POT, pair by pair in Python: slower, and what the compiled solver is checked against."""
+"""The same distances by the library POT, pair by pair in Python: slower, to check the compiled solver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
 
 
 def pot() -> ModuleType:
-    """POT, imported when first used."""
+    """Import POT. Raises `ConfigError` if it is not installed."""
     try:
         import ot  # type: ignore[import-untyped]  # POT has no types
     except ImportError as missing:
         what = "solver 'pot' needs POT, which is not installed."
-        fix = "Install it with: pip install 'explicit-loss-embedding[baselines]', or take the solver 'compiled'."
+        fix = "Install it with: pip install 'explicit-loss-embedding[baselines]', or use the solver 'compiled'."
         raise ConfigError(what, where="surrogate.solver", fix=fix) from missing
     return ot  # type: ignore[no-any-return]
 

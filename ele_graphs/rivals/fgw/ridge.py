@@ -1,4 +1,4 @@
-"""`fgw-ridge`: kernel ridge regression whose answer is a weighted set of training graphs: ILE-FGW, sketched."""
+"""`fgw-ridge`: kernel ridge regression that predicts a weighted set of training graphs: ILE-FGW, sketched."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ CELLS = 1 << 25
 class FusedRidgeRegressor(Regressor):
     """h(x) = Σ_i α_i(x) δ(y_i) with α(x) = Z (ZᵀZ + n λ I)⁻¹ z(x), where z is the sketched input kernel.
 
-    Of the n weights the greatest few are kept, those above zero, and made to add up to 1. λ is the one for which the
-    neighbours of the validation inputs are nearest to the truth: Σ_i α_i(x) FGW(y, y_i) is least.
+    The greatest few of the n weights are kept, if above zero, and normalised to sum 1. λ is the one that minimises
+    the mean of Σ_i α_i(x) FGW(y, y_i) over validation pairs.
     """
 
     stages = (REGRESSION,)
@@ -48,17 +48,17 @@ class FusedRidgeRegressor(Regressor):
         kernel: Literal["cosine", "gaussian"] = "gaussian"
         """`gaussian`: exp(−‖φ(x) − φ(x′)‖² / 2 width²). `cosine`: ⟨φ(x), φ(x′)⟩ / ‖φ(x)‖‖φ(x′)‖."""
         sketch: Sketch = Sketch(size=1000)
-        """How the training inputs are sketched. A model keeps as many numbers for each training graph."""
+        """How the training inputs are sketched. A model keeps `size` numbers for each training input."""
         grams: int = Field(4, ge=1, le=64)
-        """Texts are compared by their runs of one to so many tokens; without meaning for other inputs."""
+        """Texts are compared by their runs of one to this many tokens; ignored for other inputs."""
         penalties: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = tuple(
             10.0**-power for power in range(2, 9)
         )
         """The values of λ that are tried."""
         neighbours: int = Field(10, ge=1)
-        """Training graphs in a query, those of greatest weight."""
+        """Training graphs per query, those of greatest weight."""
         validated: int = Field(200, ge=1)
-        """Validation pairs that λ is chosen by, at most: each takes `neighbours` distances for each λ."""
+        """The largest number of validation pairs to choose λ by: each takes `neighbours` distances for each λ."""
 
     config: Config
 
@@ -71,7 +71,7 @@ class FusedRidgeRegressor(Regressor):
         self.graphs = torch.zeros(0, 0)
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
-        """Sketch the inputs, and solve for the best penalty: one eigendecomposition of ZᵀZ serves all."""
+        """Sketch the inputs, and choose the best penalty: one eigendecomposition of ZᵀZ serves all penalties."""
         self.map.fit(self._features, train[0], context, REGRESSION.name)
         starts = range(0, len(train[0]), CHUNK)
         shown = context.monitor.progress(starts, description=REGRESSION.name, total=len(starts))
@@ -102,16 +102,16 @@ class FusedRidgeRegressor(Regressor):
         return {**self.map.state(), "mapped": self.mapped, "inverse": self.inverse, "graphs": self.graphs}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Load what `state` gave; tensors that do not go together are refused."""
+        """Load the tensors of `state`; refuse them if their shapes do not match."""
         mapped, inverse, graphs = state["mapped"], state["inverse"], state["graphs"]
         shapes = (len(mapped), self.map.dim), (self.map.dim, self.map.dim), (len(mapped), self.surrogate.dim)
         if (mapped.shape, inverse.shape, graphs.shape) != shapes or not len(mapped):
-            raise ModelError("the tensors of the ridge regression do not go together.", fix="Save the model again.")
+            raise ModelError("the shapes of the tensors of 'fgw-ridge' do not match.", fix="Save the model again.")
         self.map.restore(state)
         self.mapped, self.inverse, self.graphs = mapped, inverse, graphs
 
     def to(self, device: torch.device) -> Self:
-        """Move what was learned."""
+        """Move the learned tensors to `device`."""
         self.map.to(device)
         self.mapped, self.inverse, self.graphs = (t.to(device) for t in (self.mapped, self.inverse, self.graphs))
         return self
@@ -120,7 +120,7 @@ class FusedRidgeRegressor(Regressor):
         """Weights of all training graphs (B, n) → the greatest, normalised, with their graphs (B, k · dim)."""
         greatest = weights.topk(min(self.config.neighbours, weights.shape[1]), dim=1)
         kept = greatest.values.clamp(min=0)
-        kept[:, 0] = kept[:, 0].clamp(min=torch.finfo(kept.dtype).tiny)  # an input unlike all: the least unlike one
+        kept[:, 0] = kept[:, 0].clamp(min=torch.finfo(kept.dtype).tiny)  # if no weight is positive, the greatest counts
         _, graphs = self.fused.layout.unpack(self.graphs[greatest.indices.flatten()])
         return self.fused.layout.pack(kept / kept.sum(dim=1, keepdim=True), graphs)
 

@@ -11,14 +11,14 @@ from ele_core import Tensors
 from ele_graphs.graphs.batch import Graphs, compact, without_loose_edges
 
 EDGE = 1
-"""The label that an edge gets: the distance knows none, and the first one is "single" where edges are bonds."""
+"""The label that every edge gets, because the distance ignores edge labels; for bonds it is usually "single"."""
 
 
 @dataclass(frozen=True, eq=False)
 class SoftGraphs(Tensors):
     """B graphs, their nodes first, padded with zeros to m nodes; entries may lie between 0 and 1.
 
-    features: (B, m, T) shares of the node labels; structure: (B, m, m) symmetric, how much of an edge there is;
+    features: (B, m, T) shares of the node labels; structure: (B, m, m) symmetric, the weight of each edge;
     sizes: (B,) int64.
     """
 
@@ -33,14 +33,14 @@ class SoftGraphs(Tensors):
 
 
 def soften(graphs: Graphs, labels: int) -> SoftGraphs:
-    """Packed graphs of so many node labels: features are one-hot, the structure is the adjacency matrix."""
+    """Convert packed graphs of `labels` node labels: features are one-hot, the structure is the adjacency matrix."""
     graphs = compact(without_loose_edges(graphs))
     one_hot = torch.nn.functional.one_hot(graphs.nodes.long(), labels + 1)[:, :, 1:]
     return SoftGraphs(one_hot.float(), (graphs.edges != 0).float(), graphs.sizes)
 
 
 def harden(soft: SoftGraphs, threshold: float = 0.5) -> Graphs:
-    """Packed graphs: of each node the likeliest label, of edges those above `threshold`, all with label 1."""
+    """Round to packed graphs: the likeliest label of each node, and the edges above `threshold`, all with label 1."""
     real = soft.real
     nodes = (soft.features.argmax(dim=2) + 1) * real
     edges = (soft.structure > threshold) & real[:, :, None] & real[:, None, :]

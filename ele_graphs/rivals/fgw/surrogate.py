@@ -1,4 +1,4 @@
-"""`fgw`: the fused Gromov-Wasserstein distance as a loss on graphs: given, not learned, and blind to edge labels."""
+"""`fgw`: the fused Gromov-Wasserstein distance as a loss on graphs: fixed, not learned; it ignores edge labels."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class FusedSurrogate(Surrogate):
         """The distance and how it is computed."""
 
         tradeoff: float = Field(0.9, ge=0, le=1)
-        """α, the share of the structure in the distance; the labels of the nodes have the rest. Of two graphs of n
-        nodes, a missing edge costs 2α/n² and a wrong label 2(1 − α)/n: n/(n + 1) makes them equal."""
+        """α, the weight of the structure in the distance; node labels have weight 1 − α. In graphs of n nodes, a
+        missing edge costs 2α/n² and a wrong label 2(1 − α)/n: α = n/(n + 1) makes them equal."""
         starts: int = Field(2, ge=1)
-        """Descents for each distance, of which the best counts: the problem is not convex."""
+        """Descents per distance, of which the best counts: the problem is not convex."""
         solver: Solver = "compiled"
-        """`compiled`: our own. `pot`: POT's (extra `baselines`), pair by pair in Python and far slower, to check by."""
+        """`compiled`: our own. `pot`: that of POT (extra `baselines`), in Python and far slower, as a check."""
 
     config: Config
 
@@ -49,16 +49,16 @@ class FusedSurrogate(Surrogate):
         if self.config.solver == "pot":
             from ele_graphs.rivals.fgw.pot import pot
 
-            pot()  # says at once that it is missing
+            pot()  # raises now if it is not installed
         self.layout = Layout(space.max_nodes, len(space.node_labels))
 
     @property
     def dim(self) -> int:
-        """The numbers that a weighted graph takes."""
+        """Numbers per weighted graph."""
         return self.layout.width
 
     def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
-        """Nothing: the distance is given."""
+        """Do nothing: the distance is fixed."""
 
     def embed(self, batch: Any) -> Tensor:
         """Packed graphs → (B, dim): each with weight 1."""
@@ -66,7 +66,7 @@ class FusedSurrogate(Surrogate):
         return self.layout.pack(graphs.features.new_ones(len(graphs), 1), graphs)
 
     def soften(self, batch: Any) -> SoftGraphs:
-        """Packed graphs, as the distance sees them."""
+        """Convert packed graphs for the distance."""
         return soften(batch, self.layout.labels)
 
     def distances(
@@ -106,16 +106,16 @@ class FusedSurrogate(Surrogate):
         return (values.to(weights.dtype).reshape(weights.shape) * weights).sum(dim=1)
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing was learned."""
+        """Empty: nothing is learned."""
         return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing to load."""
+        """Do nothing: nothing is learned."""
 
 
 def require_fused(component: str, surrogate: Surrogate) -> FusedSurrogate:
-    """`surrogate`, once it is known to be `fgw`. Raises `ConfigError` otherwise."""
+    """Return `surrogate` if it is `fgw`, and raise `ConfigError` otherwise."""
     if isinstance(surrogate, FusedSurrogate):
         return surrogate
-    what = f"'{component}' works with weighted graphs, which surrogate {type(surrogate).__name__} does not understand."
+    what = f"'{component}' needs weighted graphs as queries, which surrogate {type(surrogate).__name__} does not take."
     raise ConfigError(what, where="surrogate", fix='Set surrogate = "fgw".')

@@ -38,8 +38,8 @@ CHUNK = 256
 class TemplateRegressor(NetworkLearner, Regressor):
     """h(x) = δ(g(x)), g(x) = argmin over g of Σ_k w_k(x) FGW(g, t_k), minimising FGW(g(x), y) over the training pairs.
 
-    w is a softmax of a backbone, the templates t_k are learned with it, and the number of nodes is predicted beside it.
-    A barycenter takes `templates` × `rounds` distances for each input, in training too: sizes should be small.
+    w is a softmax of a backbone, which also predicts the number of nodes; the templates t_k are learned with it.
+    A barycenter takes `templates` × `rounds` distances per input, also in training: keep both small.
     """
 
     stages = (REGRESSION,)
@@ -54,9 +54,9 @@ class TemplateRegressor(NetworkLearner, Regressor):
         rounds: int = Field(5, ge=1)
         """Rounds of block coordinate descent for a barycenter."""
         size_weight: float = Field(0.1, ge=0)
-        """What the cross-entropy of the number of nodes counts beside the distance."""
+        """The weight of the cross-entropy of the number of nodes in the loss, beside the distance."""
         validated: int = Field(100, ge=1)
-        """Validation pairs that are looked at in training, at most."""
+        """The largest number of validation pairs that are evaluated in training."""
         training: Training = Training(batch_size=64, epochs=5, evaluations=10)
         """How backbone and templates are trained."""
 
@@ -74,7 +74,7 @@ class TemplateRegressor(NetworkLearner, Regressor):
         self.network.eval()
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
-        """Begin the dictionary with training graphs, then train it and the backbone together."""
+        """Start the dictionary as training graphs, then train it and the backbone together."""
         inputs, training = train[0], self.config.training
         targets = self.fused.soften(train[1]).to(context.device)
         self.network.dictionary.begin(targets, context.generator(REGRESSION.name, "templates"))
@@ -118,6 +118,6 @@ class TemplateRegressor(NetworkLearner, Regressor):
         return self.fused.layout.pack(weights.new_ones(len(weights), 1), center)
 
     def _distance(self, center: SoftGraphs, truth: SoftGraphs) -> Tensor:
-        """FGW of each pair, with the gradient in `center` of the best plan held fixed: (B,)."""
+        """FGW of each pair (B,), with the gradient in `center` while the best plan is held fixed."""
         plans = self.fused.distances(center.map(Tensor.detach), truth).plans.to(truth.features.dtype)
         return objective(center, truth, plans, self.fused.config.tradeoff)

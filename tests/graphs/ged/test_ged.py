@@ -231,7 +231,7 @@ def test_no_pairs_give_no_distances() -> None:
 def test_batches_that_do_not_fit_are_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="batch_b: the graph at index 0 has 65 nodes"):
         edit_distances(random_graphs(1, 3, seed=26), random_graphs(1, MAX_NODES + 1, seed=27, virtual=0))
-    with pytest.raises(ValueError, match="batch_a has 2 graphs and batch_b has 3"):
+    with pytest.raises(ValueError, match="batch_a and batch_b differ in their numbers of graphs, 2 and 3"):
         edit_distances(random_graphs(2, 3, seed=28), random_graphs(3, 3, seed=29))
     with pytest.raises(ValueError, match=r"nodes \(2, 3\) and edges \(2, 4, 4\)"):
         edit_distances(Graphs(torch.ones(2, 3), torch.zeros(2, 4, 4)), random_graphs(2, 3, seed=30))

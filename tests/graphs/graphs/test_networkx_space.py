@@ -109,7 +109,7 @@ def test_labels_and_size_are_inferred_and_options_win() -> None:
 
 
 def test_a_label_given_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="a label is listed twice"):
         PaddedGraphSpace.Config(node_labels=("a", "a"))
 
 

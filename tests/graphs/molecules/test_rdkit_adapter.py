@@ -10,7 +10,7 @@ import pytest
 
 from ele_core.errors import InvalidOutput
 from ele_graphs.molecules.molecule import Molecule
-from ele_graphs.molecules.rdkit_adapter import Limits, Unreadable, canonical_smiles, read
+from ele_graphs.molecules.rdkit_adapter import Limits, UnreadableMolecule, canonical_smiles, read
 from ele_graphs.molecules.svg import compact
 
 LIMITS = Limits(("C", "N", "O", "F"), ("single", "double", "triple"), max_atoms=9, min_atoms=2)
@@ -35,7 +35,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("smiles", REFUSED)
 def test_what_cannot_be_used_is_refused_with_a_reason(smiles: str) -> None:
-    with pytest.raises(Unreadable, match=REFUSED[smiles]):
+    with pytest.raises(UnreadableMolecule, match=REFUSED[smiles]):
         read(smiles, LIMITS)
 
 

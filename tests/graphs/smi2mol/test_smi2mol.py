@@ -75,7 +75,8 @@ def test_a_subset_too_small_for_its_split_says_so() -> None:
     assert told.texts == []
     data = load(Context(monitor=told), validation=2, test=2000)
     assert told.texts == [
-        "of 36 molecules at most a tenth validate and a fifth test, not task.validation=2 and task.test=2000"
+        "Using 2 of 36 molecules for validation and 7 for the test, at most a tenth and a fifth, "
+        "instead of task.validation=2 and task.test=2000"
     ]
     assert (len(data.validation), len(data.test)) == (2, 7)
 
@@ -116,7 +117,7 @@ def test_gdb_files_become_extra_outputs_and_say_what_was_left_out(tmp_path: Path
     data = load(Context(monitor=monitor), extra=str(folder), validation=2, test=5)
     assert [m.smiles for m in SPACE.unpack(data.extra[:])] == ["CC", "CO", "C#CC=O"]
     assert data.extra.codes.element_size() * data.extra.codes.shape[1] == 45
-    assert "3 extra outputs, 6 rows left out" in monitor.texts[0]
+    assert "extra outputs: 3, rows left out: 6" in monitor.texts[0]
     assert "11 atoms, more than max_atoms = 9" in monitor.texts[0]
     file = monitor.texts[0].rsplit(": ")[-1]
     assert len(Path(file).read_text().splitlines()) == 6
