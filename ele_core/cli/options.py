@@ -120,7 +120,7 @@ def data_overrides(data: str | None, columns: dict[str, str | None]) -> list[str
     """Return the given options as overrides `data.…`, with the full path of the file."""
     given = {"file": str(Path(data).resolve()) if data else None, **columns}
     if data is None and any(columns.values()):
-        raise click.UsageError("--input, --output and --on-error describe the file of --data: give --data too.")
+        raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
     return [f"data.{name}={toml_string(value)}" for name, value in given.items() if value is not None]
 
 

@@ -90,8 +90,8 @@ def changed_versions(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
 
 def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return the changes that affect only the rounding of results, or the random draws of views and dropout."""
-    rounded = "results are equal up to rounding, not bit for bit"
-    redrawn = "the batches stay the same, but views and dropout are drawn differently: results are not equal bit for bit"
+    rounded = "results are equal up to rounding, not bit-equal"
+    redrawn = "the batches stay the same, but views and dropout are drawn differently: results are not bit-equal"
     effects = {"device": rounded, "threads": rounded, "processes": redrawn}
     differ = [part for part in effects if then.get(part) != now[part]]
     return [f"{part}: {then.get(part)} → {now[part]}; {effects[part]}" for part in differ]
