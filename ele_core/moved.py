@@ -1,4 +1,4 @@
-"""The modules of 0.1.0 under their old names: what imports from them keeps working, with a `DeprecationWarning`."""
+"""The old module names of 0.1.0: imports from them keep working, with a `DeprecationWarning`."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ MOVED = {
     "tuning": "experiments.tune",
     "work": "runtime.work",
 }
-"""Old module → the modules that have its names now, all inside `ele_core`. The submodules of a package follow it."""
+"""Old module → the modules that now define its names, all in `ele_core`. Submodules of a package moved with it."""
 PACKAGE = "ele_core."
 
 
 class OldModules:
-    """Finds and loads a stand-in for a module that has moved. It is asked last, for what no other finder has found."""
+    """An import finder and loader of stand-ins for moved modules. Python asks it after all other finders."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The stand-in for an old module; None for any other name."""
+        """Return the spec of a stand-in if `name` is an old module, else None."""
         homes = homes_of(name) if name.startswith(PACKAGE) else ()
         return ModuleSpec(name, self) if homes and find_spec(homes[0]) else None  # type: ignore[arg-type]  # a loader
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """An empty module, as Python makes it."""
+        """Let Python create an empty module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the stand-in the names of the old module; if that was a package, submodules as well."""
+        """Define the names of the old module in its stand-in; if the old module was a package, its submodules too."""
         homes = homes_of(module.__name__)
         vars(module)["__getattr__"] = old_names(module.__name__, homes)
         if hasattr(import_module(homes[0]), "__path__"):
@@ -87,7 +87,7 @@ class OldModules:
 
 
 def homes_of(old: str) -> Sequence[str]:
-    """The modules that have the names of the module `old` now; none if it has not moved."""
+    """Return the modules that now define the names of the module `old`; an empty list if it has not moved."""
     name = old.removeprefix(PACKAGE)
     package, _, module = name.rpartition(".")
     found = MOVED.get(name) or (f"{MOVED[package]}.{module}" if package in MOVED else "")
@@ -95,7 +95,7 @@ def homes_of(old: str) -> Sequence[str]:
 
 
 def old_names(old: str, homes: Sequence[str]) -> Callable[[str], Any]:
-    """A `__getattr__` for the module `old` that looks a name up in its new `homes` and warns."""
+    """Return a `__getattr__` for the module `old` that looks up names in its new `homes` and warns."""
 
     def look_up(name: str) -> Any:
         if not name.startswith("__") and not submodule(old, name):

@@ -1,4 +1,4 @@
-"""The plugin of ELE itself: import strings only, like any plugin, so that listing it imports nothing heavy."""
+"""The plugin of `ele_core` itself: import strings, like in any plugin, so that listing it imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ele_core.config import RunConfig
 from ele_core.data.dataset import split
 from ele_core.data.packing import pack_all
 from ele_core.data.prepare import Pairs, Prepared, prepare
-from ele_core.errors import ConfigError, DataError
+from ele_core.errors import ConfigError, DataError, counted
 from ele_core.interfaces import Choice, Task
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model, save_model
@@ -35,21 +35,21 @@ from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monito
 Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""
 Held = float | tuple[Sequence[Any], Sequence[Any]]
-"""What to validate on: a share or a number of the pairs, or pairs of their own."""
+"""What to validate on: a share or a number of the pairs, or other pairs `(X, y)`."""
 SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
 """The arguments that name components."""
 
 
 class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Predicts structures from inputs by a loss learned on the structures themselves.
+    """A scikit-learn estimator that predicts structures from inputs, with a loss learned on the structures.
 
-    `output` to `decoder` name a component each, or are mappings of its name and options, as in a configuration file;
-    decoders see a `share` of the training outputs as candidates::
+    `output`, `input`, `surrogate`, `regressor` and `decoder` are each the name of a component, or a mapping of its name
+    and options, as in a configuration file; decoders see a `share` of the training outputs as candidates::
 
         StructuredPredictor("sequence", regressor={"name": "neural", "training": {"epochs": 5}})
 
-    `callbacks` are told what happens in `fit`: steps, evaluations, ends of stages, messages. Names are looked up in
-    `registry`, by default in the installed plugins. `clone`, `cross_val_score` and `Pipeline` work on it.
+    `callbacks` are notified of events in `fit`: steps, evaluations, ends of stages, messages. Names are looked up in
+    `registry`, by default in the installed plugins. `clone`, `cross_val_score` and `Pipeline` work with it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     @classmethod
     def for_task(cls, name: str, **changes: Any) -> Self:
-        """The configuration that suits a task, for data of your own; `changes` replace whole arguments."""
+        """Return a predictor with the configuration of a task, for your own data; `changes` replace whole arguments."""
         registry = changes.get("registry") or installed()
         task: type[Task] = registry.get("task", name)
         defaults = configuration.task_sections(task, registry, own_data=True)
@@ -102,7 +102,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     ) -> Self:
         """Learn from inputs `X` and objects `y`.
 
-        `validation` is a share or a number of the pairs to hold out for early stopping, or pairs `(X, y)` of their own;
+        `validation` is a share or a number of the pairs to hold out for early stopping, or other pairs `(X, y)`;
         `extra_outputs` are objects without inputs, for pre-training the loss. With `run`, a folder, the training can be
         resumed: after a stop the same call continues from the last checkpoint, written every `checkpoint_every`
         seconds, and once the run has finished it loads the model. Started by torchrun, all processes share the work.
@@ -127,7 +127,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         top_k: int | None = None,
         candidates: Sequence[Any] | None = None,
     ) -> list[Any]:
-        """The predicted object for each input; with `top_k`, a list of the best objects for each."""
+        """Return the predicted object for each input; with `top_k`, a list of the best objects for each input."""
         found = self.decode(X, decoder=decoder, top_k=1 if top_k is None else top_k, candidates=candidates)
         return [prediction.best if top_k is None else prediction.objects for prediction in found]
 
@@ -140,9 +140,9 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         candidates: Sequence[Any] | None = None,
         trace: bool = False,
     ) -> Predictions:
-        """As `predict`, with energies. `candidates`: objects, or a list of them per input.
+        """Return the predictions with their energies. `candidates` are objects, or a list of objects for each input.
 
-        With `trace=True`, a decoder that can records its way to each answer: see `Predictions.trace`.
+        With `trace=True`, a decoder that supports it records its path to each prediction: see `Predictions.trace`.
         """
         model, context = self._fitted(), self._context()
         check_list(X, "predict")
@@ -154,14 +154,14 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def evaluate(
         self, X: Sequence[Any], y: Sequence[Any], *, decoder: Section | None = None, oracle: bool = False
     ) -> Evaluation:
-        """Every metric of the output space on pairs."""
+        """Measure every metric on pairs; with `oracle`, decode from the embeddings of the truths `y`."""
         model, context = self._fitted(), self._context()
         check_pairs(X, y, "evaluate")
         outputs = pack_all(model.space, y, context)
         return evaluate(model, X, outputs, decoder=as_choice(decoder or self.decoder), oracle=oracle, context=context)
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
-        """The primary metric, negated where less is better: greater is always better."""
+        """Return the primary metric, negated if less is better: a greater score is always better."""
         primary = self._fitted().space.metrics[0]
         value = self.evaluate(X, y).metrics[primary.name]
         return value if primary.direction == "max" else -value
@@ -169,7 +169,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     # -- files ----------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into `folder`; it carries its candidates and decodes on another machine."""
+        """Write the fitted model with its candidates into `folder`, which another machine can load."""
         with process_group() as processes:
             if processes.main:
                 save_model(self._fitted(), Path(folder))
@@ -177,7 +177,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", registry: Registry | None = None) -> Self:
-        """A fitted predictor from a folder that `save` or `ele train` wrote."""
+        """Load a fitted predictor from a folder that `save` or `ele train` wrote."""
         folder = Path(folder)
         model = load_model(folder / "model" if (folder / "model").is_dir() else folder, pick_device(device), registry)
         sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in SECTIONS}
@@ -196,9 +196,9 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def _train(self, prepared: Prepared, context: Context) -> Model:
         """Train in memory, without a run folder."""
-        told = Callbacks(context.monitor, *(self.callbacks if context.processes.main else ()))
-        with told.training():
-            return fit(assemble(prepared, context), prepared, dataclasses.replace(context, monitor=told))
+        monitor = Callbacks(context.monitor, *(self.callbacks if context.processes.main else ()))
+        with monitor.training():
+            return fit(assemble(prepared, context), prepared, dataclasses.replace(context, monitor=monitor))
 
     def _context(self) -> Context:
         monitor = ConsoleMonitor() if self.verbose else Monitor()
@@ -211,7 +211,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def _pairs(
         self, inputs: Sequence[Any], outputs: Sequence[Any], extra: Sequence[Any] | None, validation: Held
     ) -> Pairs:
-        """The pairs to train and to validate on, checked."""
+        """Check the pairs, and choose those to train and to validate on."""
         check_pairs(inputs, outputs, "fit")
         if len(inputs) == 0:
             raise DataError("there are no pairs.", where="fit", fix="Give at least a few.")
@@ -225,27 +225,27 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
 
 def check_pairs(inputs: Sequence[Any], outputs: Sequence[Any], where: str) -> None:
-    """Refuse inputs and outputs that do not stand in pairs."""
+    """Refuse inputs and outputs that do not form pairs."""
     check_list(inputs, where)
     check_list(outputs, where)
     if len(inputs) != len(outputs):
-        what = f"{len(inputs)} inputs but {len(outputs)} outputs."
+        what = f"{counted(len(inputs), 'input')} but {counted(len(outputs), 'output')}."
         raise DataError(what, where=where, fix="Give one output for each input.")
 
 
 def check_list(values: Sequence[Any], where: str) -> None:
-    """Refuse one text, which would pass as a list of its characters."""
+    """Refuse a single text, which would be used as a list of its characters."""
     if isinstance(values, str):
-        raise DataError("one text where a list is expected.", where=where, fix="Put it into a list.")
+        raise DataError("one text where a list is expected.", where=where, fix="Put the text into a list.")
 
 
 def as_section(choice: Choice) -> dict[str, Any]:
-    """A `Choice` as the user would write it."""
+    """Return a `Choice` as a mapping, as users write it."""
     return {"name": choice.name, **choice.options}
 
 
 def as_choice(section: Section | None) -> Choice | None:
-    """A component named by the user as a `Choice`."""
+    """Return a component that the user named as a `Choice`."""
     if section is None:
         return None
     if isinstance(section, str):

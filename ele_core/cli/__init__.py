@@ -1,4 +1,4 @@
-"""The `ele` command. Command modules import what is heavy only when they run."""
+"""The `ele` command. Command modules import heavy packages only when they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ele_core.cli.compare import compare
 from ele_core.cli.debug import debug
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.init import init
-from ele_core.cli.launch import hold_on_to_parent
+from ele_core.cli.launch import stop_with_parent
 from ele_core.cli.new_plugin import new_plugin
 from ele_core.cli.plugins import plugins
 from ele_core.cli.predict import predict
@@ -29,7 +29,7 @@ EPILOG = """
 \b
 A first run, in a few minutes:
   ele train number-words -o run     learn to read numbers
-  ele report run                    a page to look at: run/report.html
+  ele report run                    write an HTML page: run/report.html
   ele evaluate run                  measure it on unseen numbers
   echo "forty-two" | ele predict run -
 """
@@ -62,8 +62,8 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command line: an error of ours is one paragraph and an exit code, never a traceback."""
-    hold_on_to_parent()
+    """Run the command line; an `EleError` prints one paragraph and sets the exit code, without a traceback."""
+    stop_with_parent()
     try:
         sys.exit(cli(prog_name="ele", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
@@ -77,11 +77,11 @@ def main() -> None:
         fail("stopped.", 128 + signal.SIGINT)
     except BrokenPipeError:
         sys.exit(1)
-    except OSError as error:  # a full disk, a folder that cannot be written: the system's own words are enough
+    except OSError as error:  # a full disk, a folder that cannot be written: the message of the system is enough
         fail(str(error), 1)
 
 
 def fail(reason: str, code: int) -> None:
-    """Say why, and end."""
+    """Print the reason and exit with `code`."""
     click.echo(f"Error: {reason}", err=True)
     sys.exit(code)

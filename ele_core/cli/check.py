@@ -1,4 +1,4 @@
-"""`ele check`: whether a component keeps the laws of its kind."""
+"""`ele check`: run the checks of a component's kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
-@click.option("--kind", metavar="KIND", help="Only the component of this kind, such as output, encoder or decoder.")
+@click.option(
+    "--kind", metavar="KIND", help="Check only the component of this kind, such as output, encoder or decoder."
+)
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="An option of the component. May be repeated."
 )
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     help="The output space to check it on, or a table of its name and options [default: the smallest that it accepts].",
 )
 @click.option(
-    "--input", "inputs", metavar="NAME", help="The input space to check it on [default: the first it accepts]."
+    "--input", "inputs", metavar="NAME", help="The input space to check it on [default: the first that it accepts]."
 )
 @click.option(
-    "--surrogate", metavar="NAME", help="The loss to check it with [default: a fixed one, or the first it accepts]."
+    "--surrogate",
+    metavar="NAME",
+    help="The surrogate to check it with [default: a fixed one, or the first that it accepts].",
 )
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
 def check(
     name: str,
     kind: str | None,
@@ -43,9 +47,10 @@ def check(
     surrogate: str | None,
     as_json: bool,
 ) -> None:
-    """Check that the component NAME keeps the laws of its kind; exits with 1 where one is broken.
+    """Check that a component keeps the laws of its kind.
 
-    Where several kinds have a component of that name, all of them are checked. Every check that did not run says why.
+    NAME is the component; if several kinds have one of that name, all of them are checked. Every check that did not
+    run gives its reason. The exit code is 1 if a check fails.
 
     \b
     ele check sequence --kind output --set length=3
@@ -81,7 +86,7 @@ def check(
 
 
 def kinds_of(name: str, kind: str | None) -> list[Kind]:
-    """The kinds to check: the one that was asked for, or all that have a component of that name."""
+    """Return the kinds to check: `kind` if it is given, else all that have a component called `name`."""
     from ele_core.interfaces import KINDS
 
     registry = options.registry()
@@ -105,7 +110,7 @@ def results_of(subject: Subject) -> list[CheckResult]:
 
 
 def show(subject: Subject, results: list[CheckResult]) -> None:
-    """A table of the checks, and how many there were of each status."""
+    """Print a table of the checks and the number of each status."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Column, Table

@@ -11,12 +11,13 @@ from ele_core.cli import options
 
 @click.command()
 @click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
-@click.option("-o", "--output-file", "file", metavar="FILE", help="Write the comparison as an HTML page, too.")
+@click.option("-o", "--output-file", "file", metavar="FILE", help="Also write the comparison as an HTML page.")
 def compare(runs: tuple[str, ...], file: str | None) -> None:
-    """Print what was measured of each RUN, side by side, with the training times and the options that differ.
+    """Print the metrics of several runs side by side.
 
-    Nothing is measured here: the numbers are those of `ele evaluate` and `ele report`, decoder by decoder. A star
-    stands at the best of a line. Runs on different data are shown with a warning.
+    Training times and the options that differ are printed too. Nothing is measured: the metrics are those that
+    `ele evaluate` and `ele report` stored, for each decoder. A star marks the best value of a row. Runs on different
+    data are shown with a warning.
 
     \b
     ele compare run-1 run-2

@@ -1,4 +1,4 @@
-"""`ele debug`: look at a configuration or its data before training on them."""
+"""`ele debug`: check a configuration or its data before training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def debug() -> None:
 @click.argument("source", metavar="CONFIG|TASK")
 @options.overrides
 def config(source: str, overrides: tuple[str, ...]) -> None:
-    """Validate the configuration and print it resolved, every option with its value."""
+    """Validate a configuration and print every option with its value."""
     from ele_core import config as configuration
 
     click.echo(configuration.dump(configuration.load(source, overrides, options.registry())), nl=False)
@@ -24,7 +24,7 @@ def config(source: str, overrides: tuple[str, ...]) -> None:
 
 @debug.command()
 @click.argument("source", metavar="CONFIG|TASK")
-@options.data_options
+@options.data_options(on_error="skip")
 @options.overrides
 def data(
     source: str,
@@ -34,7 +34,11 @@ def data(
     on_error: str | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Read the data as training would: sizes, duplicates, what is left out and why, a few pairs."""
+    """Read the data as training would and describe them.
+
+    Prints the sizes, duplicates, a few pairs, and which rows are left out and why. Rows of --data that cannot be used
+    are left out by default, so that all of them are listed; `ele train` refuses them by default.
+    """
     from ele_core import config as configuration
     from ele_core.data.prepare import prepare
     from ele_core.data.summary import describe_data

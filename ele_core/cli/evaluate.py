@@ -1,4 +1,4 @@
-"""`ele evaluate`: measure a trained run on its own held-out pairs."""
+"""`ele evaluate`: measure a trained run on its held-out pairs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from ele_core.cli import options
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @options.decoder
-@click.option("--oracle", is_flag=True, help="Decode from the true embedding: what is lost then, decoding loses.")
+@click.option(
+    "--oracle",
+    is_flag=True,
+    help="Decode from the embeddings of the truths, as if the regression were perfect: its errors are excluded.",
+)
 @options.split
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
-@click.option("--record", "target", metavar="FILE", help="Write the result as JSON, with all it takes to get it again.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
+@click.option(
+    "--record", "target", metavar="FILE", help="Write the metrics as JSON, with what is needed to reproduce them."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON object.")
 @options.overrides
 @options.processes
@@ -32,9 +38,10 @@ def evaluate(
     as_json: bool,
     overrides: tuple[str, ...],
 ) -> None:
-    """Decode the held-out inputs of RUN, print every metric, and write predictions/SPLIT-DECODER.csv.
+    """Measure a trained run on its held-out pairs.
 
-    Stopped by Ctrl-C or SIGTERM, it goes on when the same command is given again.
+    Decodes the held-out inputs of RUN, prints every metric, and writes RUN/predictions/SPLIT-DECODER.csv. After Ctrl-C
+    or SIGTERM, give the same command again to continue.
 
     \b
     ele evaluate run --decoder pgd

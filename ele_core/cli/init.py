@@ -1,4 +1,4 @@
-"""`ele init`: write a task's configuration as a file to edit."""
+"""`ele init`: write a task's configuration to a file that users edit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from ele_core.cli import options
 
 @click.command()
 @click.argument("task")
-@click.option("-o", "--output-file", "file", metavar="FILE", help="Where to write [default: TASK.toml; - prints it].")
+@click.option(
+    "-o", "--output-file", "file", metavar="FILE", help="The file to write; - is standard output [default: TASK.toml]."
+)
 @options.overrides
 def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
-    """Write the whole configuration of TASK, every option with its value, for `ele train FILE`.
+    """Write the configuration of a task to a TOML file.
 
-    TASK may also be the name of an output space, for data of your own: its labels and sizes come from the data.
+    The file has every option with its value: edit it, then run `ele train FILE`. TASK may also be the name of an output
+    space, for data of your own: its labels and sizes are inferred from the data.
 
     \b
     ele init smi2mol

@@ -1,4 +1,4 @@
-"""Start the same command several times on this machine, as a group, and see it through."""
+"""Run a command in several processes on this machine, and supervise them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import IO, Any
 import click
 
 GRACE = 20.0
-"""Seconds that the others have to stop by themselves once one has ended badly."""
-AT_ONCE = 3.0
-"""Seconds that all have after a second Ctrl-C."""
+"""Seconds that the other processes have to stop by themselves after one has failed."""
+SHORT_GRACE = 3.0
+"""Seconds that all processes have to stop after a second Ctrl-C."""
 LIFELINE = "ELE_LIFELINE"
-"""Names the pipe whose end tells a process that the one which started it is gone."""
+"""The environment variable with the pipe that closes when the process that started this one ends."""
 
 
 def launch(count: int, arguments: Sequence[str]) -> int:
-    """Run `ele ARGUMENTS` in `count` processes that form a group; the exit code is that of `side_by_side`."""
+    """Run `ele ARGUMENTS` in `count` processes that form one group; return the exit code of `side_by_side`."""
     import torch.distributed as dist
 
     from ele_core.runtime.distributed import environment
@@ -34,10 +34,10 @@ def launch(count: int, arguments: Sequence[str]) -> int:
 
 
 def side_by_side(arguments: Sequence[str], variables: Sequence[Mapping[str, str]]) -> int:
-    """Run `ele ARGUMENTS` once for each environment; the exit code is that of the first that ended badly, else 0.
+    """Run `ele ARGUMENTS` in one process per environment; return the exit code of the first that failed, else 0.
 
-    The main process speaks for all. Signals are passed on. When one process dies, the others are stopped and the
-    reason is said.
+    Only the main process, the first, prints. Signals are passed on to all. When one process dies, the others are
+    stopped and the reason is printed.
     """
     listening, held = os.pipe()
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // len(variables)))
@@ -59,28 +59,28 @@ class Member:
 
     def __init__(self, rank: int, arguments: Sequence[str], variables: dict[str, str]) -> None:
         self.rank = rank
-        self.words: IO[bytes] | None = None if rank == 0 else tempfile.TemporaryFile()  # noqa: SIM115  # read at its end
+        self.errors: IO[bytes] | None = None if rank == 0 else tempfile.TemporaryFile()  # noqa: SIM115  # read later
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ele_core", *arguments],
             env={**os.environ, **variables},
             stdin=None if rank == 0 else subprocess.DEVNULL,
             stdout=None if rank == 0 else subprocess.DEVNULL,
-            stderr=self.words,
+            stderr=self.errors,
             pass_fds=[int(variables[LIFELINE])],
-            start_new_session=True,  # a Ctrl-C reaches us alone, and we pass it on once
+            start_new_session=True,  # a Ctrl-C reaches only this process, which passes it on once
         )
 
-    def said(self) -> str:
-        """The last line it wrote to standard error."""
-        if self.words is None:
+    def last_error(self) -> str:
+        """Return the last line that the process wrote to standard error."""
+        if self.errors is None:
             return ""
-        self.words.seek(0)
-        lines = self.words.read().decode(errors="replace").strip().splitlines()
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
 
 def watch(members: Sequence[Member], asked: Sequence[int]) -> int:
-    """Wait for all; after a bad end the others have `GRACE` seconds, and after a second Ctrl-C a few."""
+    """Wait for all processes; kill those that still run `GRACE` seconds after a failure, or soon after two Ctrl-C."""
     first: Member | None = None
     deadline = float("inf")
     while any(member.process.poll() is None for member in members):
@@ -88,7 +88,7 @@ def watch(members: Sequence[Member], asked: Sequence[int]) -> int:
         if bad and first is None:
             first, deadline = bad[0], time.monotonic() + GRACE
         if asked.count(signal.SIGINT) > 1:
-            deadline = min(deadline, time.monotonic() + AT_ONCE)
+            deadline = min(deadline, time.monotonic() + SHORT_GRACE)
         if time.monotonic() > deadline:
             for member in members:
                 member.process.kill()
@@ -99,14 +99,14 @@ def watch(members: Sequence[Member], asked: Sequence[int]) -> int:
     code = ended.process.returncode
     if code < 0:
         name = signal.Signals(-code).name
-        click.echo(f"Error: process {ended.rank} of {len(members)} was ended by {name}. {ended.said()}", err=True)
-    elif members[0].process.returncode <= 0 and ended.rank != 0:  # the main process could not say why
-        click.echo(f"Error: process {ended.rank} of {len(members)}: {ended.said()}", err=True)
+        click.echo(f"Error: process {ended.rank} of {len(members)} was ended by {name}. {ended.last_error()}", err=True)
+    elif members[0].process.returncode <= 0 and ended.rank != 0:  # the main process printed no reason
+        click.echo(f"Error: process {ended.rank} of {len(members)}: {ended.last_error()}", err=True)
     return 128 - code if code < 0 else code
 
 
 def pass_on(members: Sequence[Member], asked: list[int]) -> Any:
-    """A handler that sends a signal to every process that still runs, and remembers it in `asked`."""
+    """Return a handler that sends a signal to every process that still runs, and appends it to `asked`."""
 
     def handle(number: int, _: Any) -> None:
         asked.append(number)
@@ -117,8 +117,8 @@ def pass_on(members: Sequence[Member], asked: list[int]) -> Any:
     return handle
 
 
-def hold_on_to_parent() -> None:
-    """Stop, as by SIGTERM, when the process that started this one is gone."""
+def stop_with_parent() -> None:
+    """Send SIGTERM to this process when the process that started it ends."""
     handle = os.environ.get(LIFELINE)
     if handle is None:
         return

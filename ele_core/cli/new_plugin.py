@@ -1,4 +1,4 @@
-"""`ele new-plugin`: a package to edit into a plugin of one's own."""
+"""`ele new-plugin`: write a small package that users edit into their own plugin."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import click
 @click.argument("name")
 @click.option("-o", "--folder", metavar="FOLDER", help="Where to write the package [default: ele-NAME].")
 def new_plugin(name: str, folder: str | None) -> None:
-    """Write a small package with an output space and a task, both called NAME, to edit into your own.
+    """Write a small plugin package to edit into your own.
 
-    It installs, passes its tests and trains as it is. Its space is a row of coloured slots; the comments in
-    src/ele_NAME/space.py say what to change for structures of another kind.
+    The package has an output space and a task, both called NAME. It can be installed, tested and trained without
+    changes. Its structures are rows of coloured slots; the comments in src/ele_NAME/space.py say what to change for
+    other structures.
 
     \b
     ele new-plugin colours

@@ -28,7 +28,7 @@ split = click.option(
     type=click.Choice(["test", "validation"]),
     default="test",
     show_default=True,
-    help="The held-out pairs to measure on; choose settings on `validation`, report on `test`.",
+    help="The held-out pairs to measure on: choose options on `validation`, report results on `test`.",
 )
 decoder = click.option("--decoder", metavar="NAME", help="Decode with this decoder instead of the configured one.")
 
@@ -39,12 +39,12 @@ checkpoint_every = click.option(
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How often the state is kept, if that takes no more than 2 % of the time; 0 is after every step.",
+    help="Time between checkpoints; longer if writing them would take over 2 % of the time. 0: after every step.",
 )
 
 
 def registry() -> Registry:
-    """Where the command looks up names: the object it was invoked with, by default the installed plugins."""
+    """Return the registry that the command was invoked with, by default that of the installed plugins."""
     from ele_core.plugins import Registry
     from ele_core.plugins import registry as installed
 
@@ -52,12 +52,12 @@ def registry() -> Registry:
 
 
 def log(command: Command) -> Command:
-    """`--log tensorboard`: a list of callbacks; refused at once if the package is missing."""
+    """Add `--log tensorboard`, given to the command as a list of callbacks; refuse it if the package is missing."""
 
     @click.option(
         "--log",
         type=click.Choice(["tensorboard"]),
-        help="Write the evaluations to RUN/tensorboard too; look at them with: tensorboard --logdir RUN",
+        help="Also write the evaluations to RUN/tensorboard; show them with: tensorboard --logdir RUN",
     )
     @functools.wraps(command)
     def with_callbacks(*args: Any, log: str | None, **kwargs: Any) -> Any:
@@ -77,7 +77,7 @@ with_report = click.option(
 
 
 def processes(command: Command) -> Command:
-    """`--processes N`: the command starts itself N times and waits; each of these is a member of a group."""
+    """Add `--processes N`: the command runs itself in N processes that form one group, and waits for them."""
 
     @click.option(
         "--processes",
@@ -99,26 +99,25 @@ def processes(command: Command) -> Command:
     return shared  # type: ignore[return-value]
 
 
-def data_options(command: Command) -> Command:
-    """`--data FILE --input COLUMN --output COLUMN --on-error RULE`: pairs of the user's own."""
-    for option in (
+def data_options(on_error: str) -> Callable[[Command], Command]:
+    """Add `--data FILE --input COLUMN --output COLUMN --on-error RULE`; `on_error` is the default that help names."""
+    options = (
         click.option(
             "--on-error",
             type=click.Choice(["raise", "skip"]),
-            help="Rows that cannot be used: stop and list them all (raise, the default), or leave them out (skip).",
+            help=f"Rows that cannot be used: list them and stop (raise), or omit them (skip) [default: {on_error}].",
         ),
         click.option("--output", metavar="COLUMN", help="Column of the outputs [default: the last]."),
         click.option("--input", metavar="COLUMN", help="Column of the inputs [default: the first]."),
         click.option(
-            "--data", metavar="FILE", help="Pairs of your own: .csv, .tsv, .jsonl, .smi or plain lines, also .gz."
+            "--data", metavar="FILE", help="Your own pairs: .csv, .tsv, .jsonl, .smi or plain lines, also .gz."
         ),
-    ):
-        command = option(command)
-    return command
+    )
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), options, command)
 
 
 def data_overrides(data: str | None, columns: dict[str, str | None]) -> list[str]:
-    """The same as `--set data.…`, for the options given; the file by its full path, to be found from anywhere."""
+    """Return the given options as overrides `data.…`, with the full path of the file."""
     given = {"file": str(Path(data).resolve()) if data else None, **columns}
     if data is None and any(columns.values()):
         raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
@@ -126,7 +125,7 @@ def data_overrides(data: str | None, columns: dict[str, str | None]) -> list[str
 
 
 def toml_string(text: str) -> str:
-    """A text as a TOML value, so that `1` stays a text."""
+    """Quote a text as a TOML string, so that `1` stays a text."""
     import json
 
     return json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""`ele plugins`: what is installed, what failed to load and why."""
+"""`ele plugins`: list the installed plugins, and why some failed to load."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as one JSON object.")
 def plugins(name: str | None, as_json: bool) -> None:
-    """List the installed plugins and their components; with NAME, the options of that component."""
+    """List the installed plugins and their components.
+
+    With NAME, print the options of that component instead.
+    """
     registry = options.registry()
     if name is not None:
         show_component(registry, name)
@@ -37,7 +40,7 @@ def plugins(name: str | None, as_json: bool) -> None:
 
 
 def show_component(registry: Registry, name: str) -> None:
-    """The options of every component called `name`."""
+    """Print the options of every component called `name`."""
     from ele_core.config import describe_options
     from ele_core.interfaces import KINDS
 

@@ -1,4 +1,4 @@
-"""`ele predict`: structures for new inputs, rows kept in their order."""
+"""`ele predict`: predict structures for new inputs, in the order of the rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from ele_core.cli import options
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @click.argument("file", metavar="FILE|-")
 @click.option("--input", "column", metavar="COLUMN", help="Column of the inputs [default: the first].")
-@click.option("--top-k", type=click.IntRange(min=1), default=1, show_default=True, help="Structures for each input.")
-@click.option("--candidates", metavar="FILE", help="Choose or start from these outputs instead of the training ones.")
+@click.option(
+    "--top-k", type=click.IntRange(min=1), default=1, show_default=True, help="Structures to return per input."
+)
+@click.option("--candidates", metavar="FILE", help="Candidates to decode with, instead of the training outputs.")
 @click.option(
     "--on-error",
     type=click.Choice(["raise", "skip", "null"]),
     default="null",
     show_default=True,
-    help="Inputs that cannot be used: stop and list them, leave them out, or keep the row without a prediction.",
+    help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
 )
-@click.option("-o", "--output-file", "target", metavar="FILE", help="Write the CSV there instead of standard output.")
+@click.option("-o", "--output-file", "target", metavar="FILE", help="The CSV file to write [default: standard output].")
 @options.decoder
 @options.overrides
 @options.processes
@@ -38,9 +40,10 @@ def predict(
     decoder: str | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Predict for every row of FILE (.csv, .tsv, .jsonl, .smi, plain lines; - is standard input) and write CSV.
+    """Predict structures for new inputs and write them as CSV.
 
-    Stopped by Ctrl-C or SIGTERM, it goes on when the same command is given again.
+    FILE is .csv, .tsv, .jsonl, .smi or plain lines; - is standard input. After Ctrl-C or SIGTERM, give the same command
+    again to continue.
 
     \b
     echo "forty-two" | ele predict run -

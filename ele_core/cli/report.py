@@ -1,4 +1,4 @@
-"""`ele report`: a run as one page to look at."""
+"""`ele report`: write an HTML page about a run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
-@click.option("-o", "--output-file", "file", metavar="FILE", help="Where to write [default: RUN/report.html].")
+@click.option("-o", "--output-file", "file", metavar="FILE", help="The file to write [default: RUN/report.html].")
 @click.option(
     "--split",
     type=click.Choice(["test", "validation"]),
-    help="Which pairs to show [default: test, or validation where no test pairs were held out].",
+    help="Which pairs to show [default: test, or validation if no test pairs were held out].",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
 @click.option(
     "--examples",
     type=click.IntRange(min=0),
     default=150,
     show_default=True,
     metavar="N",
-    help="Draw N predictions: the worst, the typical and the best, a third each. All others are in the page as text.",
+    help="Draw N predictions: a third each of the worst, typical and best. The page lists the others as text.",
 )
 @options.decoder
 @options.overrides
@@ -42,11 +42,12 @@ def report(
     decoder: str | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Write one HTML page on RUN: metrics, predictions as pictures, how decoding went, the embedding, the training.
+    """Write one HTML page about a run.
 
-    The page is a single file that loads nothing: send it by e-mail, open it anywhere. Predictions that were evaluated
-    before with the same options are used; what is missing is evaluated, also from the true embedding, which tells the
-    error of the regression from that of decoding. Run the same command again after an interruption.
+    The page shows metrics, predictions as pictures, how decoding went, the embedding and the training. It is a single
+    file that loads nothing else: send it by e-mail, open it anywhere. Evaluations stored with the same options are
+    used, missing ones are made, also with --oracle, which separates errors of the regression from errors of decoding.
+    Run the same command again after an interruption.
 
     \b
     ele report run
@@ -65,9 +66,9 @@ def report(
 
 
 def report_at_end(run: Run, processes: Processes) -> None:
-    """The report of a training that has just finished; one that fails is a warning, for the training is done.
+    """Write the report of a training that has just finished; a failure is only a warning, as the run is trained.
 
-    Several processes share the decoding, and the main one writes.
+    Several processes share the decoding, and the main one writes the page.
     """
     from ele_core.errors import Interrupted
     from ele_core.report import Wanted, evaluate_for_report, metrics_before, split_for, write_report
@@ -83,8 +84,8 @@ def report_at_end(run: Run, processes: Processes) -> None:
                 click.echo(f"  {name}  {value:.4g}")
             click.echo(f"Report: {write_report(run, wanted, monitor)}")
     except Interrupted as stopped:
-        what = "stopped while its report was made; the run is trained."
+        what = "stopped while writing the report; the run is trained."
         raise Interrupted(what, where=str(run.folder), signal=stopped.exit_code - 128, fix=again) from None
     except Exception as error:
         if processes.main:
-            click.echo(f"Warning: there is no report: {error or type(error).__name__} {again}", err=True)
+            click.echo(f"Warning: no report was written: {error or type(error).__name__} {again}", err=True)

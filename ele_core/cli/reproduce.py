@@ -1,4 +1,4 @@
-"""`ele reproduce`: the tables and figures of a paper, run here and put beside the published ones."""
+"""`ele reproduce`: run the tables and figures of a paper, and compare them with the published values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="STUDY")
-@click.option("--seeds", metavar="N,N,…", help="One run of each row for each seed. [default: those of the scale]")
-@click.option("--scale", metavar="NAME", help="How large: small or full. [default: the first of the study, small]")
-@click.option("--row", "rows", multiple=True, metavar="NAME", help="Only this row of the study. May be repeated.")
+@click.option("--seeds", metavar="N,N,…", help="Run each row once per seed [default: the seeds of the scale].")
+@click.option("--scale", metavar="NAME", help="The size of the study: small or full [default: its first, small].")
+@click.option("--row", "rows", multiple=True, metavar="NAME", help="Run only this row of the study. May be repeated.")
 @click.option(
     "--file",
     "files",
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     default="reproduction",
     show_default=True,
     metavar="FOLDER",
-    help="Where records, tables and figures go.",
+    help="Where to write records, tables and figures.",
 )
-@click.option("--runs", metavar="FOLDER", help="Where the trained runs go, which are large. [default: FOLDER/runs]")
-@click.option("--again", is_flag=True, help="Remove the rows' records and runs first: train and measure them anew.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done and how long it would take.")
+@click.option(
+    "--runs", metavar="FOLDER", help="Where to write the trained runs, which are large [default: FOLDER/runs]."
+)
+@click.option("--again", is_flag=True, help="Remove the records and runs of the rows first: train and measure again.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be run and how long it would take.")
 def reproduce(
     words: tuple[str, ...],
     seeds: str | None,
@@ -50,13 +52,13 @@ def reproduce(
     again: bool,
     dry_run: bool,
 ) -> None:
-    """Run a STUDY of a task: table1, figure3 or figure4 of the paper, on its data, beside its figures.
+    """Reproduce a table or figure of a paper.
 
-    What is missing is run, what was interrupted goes on, and what is there with the same settings is left alone: run
-    the same command again after an interruption, or with more seeds. The settings are options and files, not code or
-    data: where these have changed, --again. A row that needs what is not there is skipped and says so.
-    FOLDER/STUDY-SCALE gets a record of each row and seed as JSON, and made of these the table as Markdown and LaTeX, or
-    the figure as SVG and PNG. Instead of --file NAME=PATH, --NAME PATH may be written.
+    STUDY is one that a task declares: table1, figure3 or figure4. Run the same command again after an interruption, or
+    with more seeds: interrupted rows continue, and rows with a record of the same options and files are not run again.
+    If code or data have changed, use --again. A row whose requirements are missing is skipped with the reason. Results
+    go to FOLDER/STUDY-SCALE: a JSON record of each row and seed, and the table as Markdown and LaTeX, or the figure as
+    SVG and PNG, with the published values. --NAME PATH is short for --file NAME=PATH.
 
     \b
     ele reproduce table1 --dry-run
@@ -85,7 +87,7 @@ def reproduce(
 
 
 def split_words(words: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The study, and the values of the options that are not the command's own, by name: `--NAME PATH`."""
+    """Return the study's name, and the values of the options `--NAME PATH` that the command itself does not have."""
     names, options, rest = [], {}, iter(words)
     for word in rest:
         option, equals, value = word.partition("=")
@@ -104,7 +106,7 @@ def split_words(words: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 def check_options(options: Iterable[str], study: Study) -> None:
-    """Refuse an option that is no file of the study."""
+    """Refuse an option that is not a file of the study."""
     for name in options:
         if name not in study.files:
             files = ", ".join(f"--file {each}=PATH" for each in study.files)
@@ -112,7 +114,7 @@ def check_options(options: Iterable[str], study: Study) -> None:
 
 
 def named_files(files: Iterable[str]) -> dict[str, str]:
-    """Name → path, from texts such as NAME=PATH."""
+    """Parse texts such as NAME=PATH into name → path."""
     pairs = [text.partition("=") for text in files]
     for name, _, path in pairs:
         if not name or not path:
@@ -121,7 +123,7 @@ def named_files(files: Iterable[str]) -> dict[str, str]:
 
 
 def usable(folder: Path, option: str) -> Path:
-    """A folder that is there or can be made."""
+    """Return `folder` if it exists or can be created; refuse one that has a file in its path."""
     from ele_core.errors import ConfigError
 
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -131,7 +133,7 @@ def usable(folder: Path, option: str) -> Path:
 
 
 def parse_seeds(text: str | None) -> list[int]:
-    """Seeds from a list such as 0,1,2."""
+    """Parse seeds such as 0,1,2."""
     from ele_core.errors import ConfigError
 
     words = [word.strip() for word in (text or "").split(",") if word.strip()]
@@ -141,7 +143,7 @@ def parse_seeds(text: str | None) -> list[int]:
 
 
 def describe(work: Reproduction) -> None:
-    """What there is, what is left to do, and for how long."""
+    """Print which jobs are done, which are missing, and how long these will take."""
     from ele_core.experiments.reproduce import in_words
 
     plan, missing, forecast = work.plan, work.missing(), work.forecast()
@@ -151,4 +153,4 @@ def describe(work: Reproduction) -> None:
         click.echo(f"  {job.name}: {state}")
     for row, reason in plan.skipped.items():
         click.echo(f"  {row}: skipped, {reason}")
-    click.echo(f"{len(missing)} of {len(plan.jobs)} to do, about {in_words(forecast.seconds(missing))} in all.")
+    click.echo(f"{len(missing)} of {len(plan.jobs)} to do, about {in_words(forecast.seconds(missing))} in total.")

@@ -1,4 +1,4 @@
-"""`ele resume`: go on with a training that was stopped."""
+"""`ele resume`: continue a training that was stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-changes",
     is_flag=True,
-    help="Go on although options of training, or versions of ELE, torch or a plugin, have changed.",
+    help="Continue although training options, or versions of ELE, torch or a plugin, have changed.",
 )
 @options.checkpoint_every
 @options.with_report
@@ -34,7 +34,9 @@ def resume(
     callbacks: list[Callback],
     overrides: tuple[str, ...],
 ) -> None:
-    """Go on with RUN from its last checkpoint: weights and metrics end as if it had never stopped.
+    """Continue a training from its last checkpoint.
+
+    The weights and metrics of RUN will be the same as without the interruption.
 
     \b
     ele resume run

@@ -1,4 +1,4 @@
-"""`ele sweep`: how much the candidates matter to each decoder, as a table and a figure."""
+"""`ele sweep`: measure how each decoder depends on the candidates, as a table and a figure."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from ele_core.cli import options
     type=float,
     multiple=True,
     metavar="SHARE",
-    help="Keep this share of the candidates, as in --share 0.1. May be repeated. [default: 0.01, 0.1, 0.5, 1]",
+    help="Keep this share of the candidates, as in --share 0.1. May be repeated [default: 0.01, 0.1, 0.5, 1].",
 )
 @click.option(
     "--decoder",
     "lines",
     multiple=True,
     metavar="LINE",
-    help="Only this line, by its name in the table. May be repeated. [default: all that the run allows]",
+    help="Measure only this line of the figure. May be repeated [default: all that work with the run].",
 )
 @options.split
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N pairs of the split.")
-@click.option("-o", "--output-folder", "folder", metavar="FOLDER", help="Where to write [default: RUN/sweep].")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
+@click.option("-o", "--output-folder", "folder", metavar="FOLDER", help="The folder to write to [default: RUN/sweep].")
 def sweep(
     run: str, shares: tuple[float, ...], lines: tuple[str, ...], split: str, limit: int | None, folder: str | None
 ) -> None:
-    """Measure the decoders of RUN on smaller and smaller shares of the candidates, and draw the result.
+    """Measure decoders on smaller and smaller shares of candidates.
 
-    A decoder that only chooses loses what is not in the set; one that builds structures loses less. The smaller share
-    is always part of the larger one. A line is a decoder, or one of the variants that it declares, such as pgd-random
-    and pgd-best of pgd. Every installed decoder that works with the run's surrogate has one.
+    A decoder that chooses among the candidates cannot find the structures left out; one that builds structures can. A
+    smaller share is always contained in a larger one. A line of the figure is a decoder, or one of its variants, such
+    as pgd-random and pgd-best of pgd. Every installed decoder that works with the surrogate of RUN is measured.
 
-    Every measurement is written to FOLDER/sweep.json when it is made. Run the same command again after an interruption:
-    what is there already is not measured again. The figure is FOLDER/sweep.svg and FOLDER/sweep.png.
+    Every measurement is written to FOLDER/sweep.json at once: after an interruption, run the same command again to
+    measure only the missing ones. The figure is FOLDER/sweep.svg and FOLDER/sweep.png.
 
     \b
     ele sweep run

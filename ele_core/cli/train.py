@@ -1,4 +1,4 @@
-"""`ele train`: learn a loss, regress onto it, and keep the result as a run folder."""
+"""`ele train`: learn a loss, train a regressor on its embeddings, and save both in a run folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @click.option(
     "--surrogate-from",
     metavar="RUN",
-    help="Take over the learned loss of a finished run with the same output and surrogate; train the regressor only.",
+    help="Use the learned surrogate of a finished run with the same output and surrogate; train only the regressor.",
 )
-@options.data_options
+@options.data_options(on_error="raise")
 @options.checkpoint_every
 @options.with_report
 @options.log
@@ -44,10 +44,10 @@ def train(
     callbacks: list[Callback],
     overrides: tuple[str, ...],
 ) -> None:
-    """Train from a TOML file, or from a task's name for its defaults.
+    """Train a model from a TOML file or the name of a task.
 
-    Ctrl-C or SIGTERM finishes the step, keeps the state and stops; `ele resume RUN` goes on as if nothing had happened.
-    At the end the test inputs are decoded, and RUN/report.html shows the outcome.
+    Ctrl-C or SIGTERM writes a checkpoint and stops; `ele resume RUN` then continues to the same result. At the end the
+    test inputs are decoded, and RUN/report.html shows the outcome.
 
     \b
     ele train number-words -o run
@@ -80,7 +80,7 @@ def train(
 
 
 def finished(run: Run, processes: Processes, with_report: bool) -> None:
-    """Say where the run is, write its report if it is wanted, and say what to do next."""
+    """Print the folder of the run, write its report if `with_report`, and print what to do next."""
     if processes.main:
         click.echo(f"Trained: {run.folder}")
     if with_report:

@@ -1,4 +1,4 @@
-"""`ele tune`: search for good options, judged on validation pairs."""
+"""`ele tune`: search for good options, measured on validation pairs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import click
 from ele_core.cli import options
 
 WORKER = "ELE_TUNE_WORKER"
-"""Set in a process that another `ele tune` has started."""
+"""The environment variable that is set in processes started by `ele tune --processes`."""
 
 
 @click.command()
 @click.argument("source", metavar="CONFIG|TASK")
 @click.option(
-    "--trials", type=click.IntRange(min=1), default=20, show_default=True, help="Trials in all, those before included."
+    "--trials",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="The total number of trials, earlier ones included.",
 )
-@click.option("--storage", metavar="FILE", help="The journal of the trials [default: NAME-trials.journal].")
-@click.option("--space", metavar="FILE.toml", help="What to try [default: the ranges of the task].")
+@click.option("--storage", metavar="FILE", help="The file that stores the trials [default: NAME-trials.journal].")
+@click.option("--space", metavar="FILE.toml", help="The options and ranges to search [default: those of the task].")
 @click.option(
     "-o",
     "--output-file",
@@ -28,15 +32,17 @@ WORKER = "ELE_TUNE_WORKER"
     default="best.toml",
     show_default=True,
     metavar="FILE",
-    help="The best configuration.",
+    help="The file to write the best configuration to.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Judge on the first N validation pairs only.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Measure only on the first N validation pairs.")
 @click.option(
     "--prune",
     is_flag=True,
-    help="End a trial early that its regressor's evaluations show to be worse than the median so far.",
+    help="End a trial early if the evaluations of its regressor are worse than the median so far.",
 )
-@click.option("--keep", metavar="FOLDER", help="Keep the run of every trial there; by default runs are removed.")
+@click.option(
+    "--keep", metavar="FOLDER", help="Keep the run of every trial in this folder [default: runs are removed]."
+)
 @click.option(
     "--processes",
     "count",
@@ -44,7 +50,7 @@ WORKER = "ELE_TUNE_WORKER"
     default=1,
     show_default=True,
     metavar="N",
-    help="Try N at a time.",
+    help="Run N trials at a time.",
 )
 @options.overrides
 def tune(
@@ -59,9 +65,9 @@ def tune(
     count: int,
     overrides: tuple[str, ...],
 ) -> None:
-    """Try values of some options of CONFIG or TASK, and write the best configuration, for `ele train`.
+    """Search for good options and write the best configuration.
 
-    A trial trains a run and measures the primary metric on its validation pairs; the test pairs are never looked at.
+    A trial trains a run and measures the primary metric on its validation pairs; the test pairs are never used.
     The values are drawn by optuna's TPE sampler from the seed, within the ranges of the task or of FILE.toml:
 
     \b
@@ -69,8 +75,8 @@ def tune(
     "regressor.training.learning_rate" = {low = 1e-4, high = 1e-2, log = true}
     "regressor.backbone.layers" = {low = 1, high = 4}
 
-    A trial that fails is written down with its reason, and the search goes on. Stop it when you like: the same command
-    goes on until there are --trials in all. Several may work on one --storage at a time.
+    A trial that fails is stored with its reason, and the search continues. Stop it at any time: the same command
+    continues until there are --trials in total. Several processes can share one --storage at the same time.
 
     \b
     ele tune smi2mol --set task.size=20000 --trials 30

@@ -1,4 +1,4 @@
-"""The configuration of a run: its schema, how choices are resolved, and how it is described, compared and corrected.
+"""The configuration of a run: its schema, how choices are resolved, and how options are described and compared.
 
 Inside ELE, use it as a module: `from ele_core import config as configuration`, then `configuration.load("smi2mol")`.
 The public name of `load` is `ele_core.load_config`.

@@ -26,7 +26,7 @@ class Option(NamedTuple):
 
 
 def describe_options(cls: type[Component] | type[BaseModel]) -> list[Option]:
-    """Every option of a component, or of a configuration, those in tables of their own included."""
+    """Return every option of a component or a configuration, including those in nested tables."""
     model = cls.Config if issubclass(cls, Component) else cls
     return list(_describe(model, "", PydanticUndefined))
 

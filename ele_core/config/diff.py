@@ -1,4 +1,4 @@
-"""How two configurations differ: nested options by dotted path, and which of them training depends on."""
+"""Compare two configurations option by option, by dotted path."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from ele_core.config import RunConfig
 
 DECODING = ("decoder", "candidates", "device")
-"""The sections of a configuration that matter after training."""
+"""The sections of a configuration that training does not depend on."""
 
 
 def settled(config: RunConfig) -> dict[str, Any]:
-    """Every option that training depends on, by its path."""
+    """Return every option that training depends on, by its path."""
     return flatten(config.model_dump(mode="json", exclude=set(DECODING)))
 
 
 def flatten(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested table as dotted paths and values."""
+    """Return a nested table as dotted paths and values."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
@@ -28,6 +28,6 @@ def flatten(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Path → what it was and what it is, where they differ."""
+    """Return path → old and new value, for the options that differ."""
     paths = [path for path in {**then, **now} if then.get(path) != now.get(path)]
     return {path: f"{path}: {then.get(path)} → {now.get(path)}" for path in paths}

@@ -1,4 +1,4 @@
-"""What a user is told of the problems of a configuration: one line each, with its path."""
+"""Messages on problems of a configuration: one line each, with the path of the option."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 
 def unknown_option(key: str, valid: list[str]) -> str:
-    """What to say of a key that is none of the `valid` ones."""
+    """Return the message for a key that is not among the `valid` ones."""
     close = get_close_matches(key, valid, n=1)
     if close:
         return f"unknown option; did you mean '{close[0]}'?"
@@ -20,7 +20,7 @@ def unknown_option(key: str, valid: list[str]) -> str:
 
 
 def explain(details: list[ErrorDetails], values: Mapping[str, Any], path: str) -> list[str]:
-    """One line for each path; the members of a union complain one by one, which makes one line with `or`."""
+    """Return one line per path; the errors of the members of a union are joined by `or`."""
     complaints: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
     for each in details:
@@ -31,7 +31,7 @@ def explain(details: list[ErrorDetails], values: Mapping[str, Any], path: str) -
 
 
 def _keys(error: ErrorDetails, values: Any) -> Iterator[str]:
-    """The part of pydantic's location that a user wrote: the rest names members of unions and validators."""
+    """Yield the keys of pydantic's location that a user wrote; the others name members of unions and validators."""
     for part in error["loc"]:
         if _holds(values, part):
             values = values[part]

@@ -1,8 +1,8 @@
-"""The second pass of a configuration: every chosen component checks its own options.
+"""The second pass over a configuration: every chosen component checks its own options.
 
-Only a component's `Config` knows its options, and it may choose further components in turn. So choices are followed
-from the outside in, each is replaced by the same choice with all its options filled in, and every problem met on the
-way is kept with its path, to be told at once.
+Only a component's `Config` knows its options, which may choose further components in turn. So choices are resolved
+from the outside in: each is replaced by the same choice with all its options filled in. Every problem is collected with
+its path, and all of them are reported in one error.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ele_core.plugins.registry import Registry
 Model = TypeVar("Model", bound=BaseModel)
 
 NONE = "none"
-"""How a configuration says None, wherever None is allowed: TOML has no word for it."""
+"""How None is written in a configuration, where an option allows it: TOML has no null."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Inferred:
-    """Marks a choice that data will complete: options may be missing, and no defaults are filled in."""
+    """Marks a choice whose options are inferred from data: options may be missing, and no defaults are filled in."""
 
 
 def resolve(
     kind: Kind, choice: Choice | Mapping[str, Any] | str, path: str, registry: Registry
 ) -> tuple[type[Component], Any]:
-    """The class that `choice` names and its complete, valid configuration; `path` is where the choice stands."""
+    """Return the class that `choice` names and its complete, valid configuration; errors name `path`."""
     table, path = as_table(choice), path or kind
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise ConfigError(f"should be a name or a table with a name, not {choice!r}", where=path)
@@ -48,9 +48,9 @@ def resolve(
 def validate(
     model: type[Model], given: Mapping[str, Any], path: str, registry: Registry, *, partial: bool = False
 ) -> Model:
-    """A `model` made of `given`, all its choices resolved; else a `ConfigError` with one line for each problem.
+    """Make a `model` of `given`, with all choices resolved; `ConfigError` with one line for each problem.
 
-    With `partial`, what is missing is no problem of its own: for when it is known to follow from another one.
+    With `partial`, missing options are not reported: for when they are missing only because of another problem.
     """
     check = _Check(registry)
     config = check.model(model, given, path, partial)
@@ -60,14 +60,14 @@ def validate(
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables merged key by key, `over` winning; where it names another component, that one's options are its own."""
+    """Merge tables key by key; `over` takes precedence, and replaces `base` if it names another component."""
     if "name" in base and "name" in over and base["name"] != over["name"]:
         return dict(over)
     return {**base, **{key: _merge_values(base.get(key), value) for key, value in over.items()}}
 
 
 def as_table(value: Any) -> Any:
-    """A bare name, a choice or any model as a table; anything else as it is."""
+    """Return a bare name, a choice or any model as a table; return anything else unchanged."""
     if isinstance(value, str):
         return {"name": value}
     return value.model_dump() if isinstance(value, BaseModel) else value
@@ -75,7 +75,7 @@ def as_table(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What a field of a configuration holds: a choice of a kind, a table of its own, or (neither) a plain value."""
+    """What a field of a configuration holds: a choice of a `kind`, a nested table `model`, or else a plain value."""
 
     kind: Kind | None
     model: type[BaseModel] | None
@@ -84,7 +84,7 @@ class Shape:
 
     @classmethod
     def of(cls, field: FieldInfo) -> Shape:
-        """Read it from the annotation, in which choices and tables may be optional."""
+        """Read the shape from the annotation, in which choices and tables may be optional."""
         parts = list(union_parts(field.annotation))
         marks = [*field.metadata, *(mark for _, marks in parts for mark in marks)]
         kinds = [mark.kind for mark in marks if isinstance(mark, Takes)]
@@ -99,7 +99,7 @@ class Shape:
 
 
 def union_parts(annotation: Any, marks: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The members of a union, or the one type there is, each with what `Annotated` says of it."""
+    """Yield the members of a union, or the single type, each with its `Annotated` metadata."""
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *more = get_args(annotation)
@@ -112,7 +112,7 @@ def union_parts(annotation: Any, marks: tuple[Any, ...] = ()) -> Iterator[tuple[
 
 
 class _Check:
-    """One walk through a configuration, keeping every problem met."""
+    """One pass through a configuration that collects every problem."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -156,7 +156,7 @@ class _Check:
         return value
 
     def _choice(self, kind: Kind, given: Any, path: str, inferred: bool) -> Choice:
-        """The choice with its options complete; after a problem, one that stands in for it."""
+        """Return the choice with all its options; after a problem, return a placeholder."""
         table = {} if given is PydanticUndefined else as_table(given)
         name = table.get("name") if isinstance(table, Mapping) else given
         if not isinstance(name, str):

@@ -1,8 +1,8 @@
-"""The configuration of a run: TOML and dotted overrides, checked in two passes, all errors at once.
+"""The configuration of a run: TOML and dotted overrides, checked in two passes, with all errors reported together.
 
-`RunConfig` is the outline, which the core knows. Each section names a component, and the `Config` of that component
-checks the options beside its name, so that third parties have sections of their own. A resolved configuration has
-every default filled in: `dump` writes it into the run, and `load` reads the same back.
+`RunConfig` is the outline. Each section names a component, and the `Config` of that component checks the options beside
+its name, so that plugins define the options of their own sections. A resolved configuration has every default filled
+in: `dump` writes it into the run folder, and `load` reads an equal one back.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _device(name: str) -> str:
 
 
 class DataConfig(ComponentConfig):
-    """A table of the user's own: where it is and which of its columns to read."""
+    """A table of your own: its file and the columns to read."""
 
     file: str
     """The file of input and output pairs."""
@@ -60,17 +60,17 @@ class DataConfig(ComponentConfig):
     output: str | None = None
     """The column of outputs; by default the last."""
     extra: str | None = None
-    """A file of outputs alone, for pre-training the surrogate."""
+    """A file of outputs without inputs, for pre-training the surrogate."""
     validation: float = Field(default=0.05, ge=0)
-    """How much to validate on: a share if below 1, else a number of pairs."""
+    """How many pairs to validate on: a share if below 1, else a number."""
     test: float = Field(default=0.1, ge=0)
-    """How much to hold out for the test: a share if below 1, else a number of pairs."""
+    """How many pairs to hold out for the test: a share if below 1, else a number."""
     on_error: Literal["raise", "skip"] = "raise"
-    """What to do with a row that cannot be read."""
+    """What to do with rows that cannot be used: `raise` lists them and stops, `skip` leaves them out."""
 
 
 class CandidatesConfig(ComponentConfig):
-    """Which of the candidates a decoder sees."""
+    """Which candidates a decoder sees."""
 
     share: float = Field(default=1.0, gt=0, le=1)
     """The share of the candidates to keep; smaller shares are contained in larger ones."""
@@ -80,23 +80,23 @@ class RunConfig(ComponentConfig):
     """The outline of a run. A section may be a bare name: `decoder = "pgd"` is `decoder = {name = "pgd"}`."""
 
     seed: int = Field(default=0, ge=0)
-    """Everything random in a run follows from it."""
+    """The seed of everything random in a run."""
     device: Annotated[str, AfterValidator(_device)] = "auto"
     """Where to compute: auto, cpu, cuda or cuda:N."""
     task: Annotated[Choice | None, Takes("task")] = None
-    """A named data set; sections that are not given come from it."""
+    """A named data set with a configuration; sections that are not given are taken from it."""
     data: DataConfig | None = None
-    """Data of one's own."""
+    """Your own data, instead of the task's."""
     output: Annotated[Choice, Takes("output"), Inferred()]
-    """The set of structures to predict; labels and sizes that are not given are inferred from the data."""
+    """The structures to predict; labels and sizes that are not given are inferred from the data."""
     input: Annotated[Choice, Takes("input")] = Choice(name="text")
     """How inputs are read."""
     surrogate: Annotated[Choice, Takes("surrogate")] = Choice(name="contrastive")
     """The loss on outputs, as an embedding."""
     regressor: Annotated[Choice, Takes("regressor")] = Choice(name="neural")
-    """From inputs to the embedding."""
+    """What predicts queries in the embedding from inputs."""
     decoder: Annotated[Choice, Takes("decoder")] = Choice(name="candidates")
-    """From the embedding to structures."""
+    """What finds the structures of least energy for a query."""
     candidates: CandidatesConfig = CandidatesConfig()
     """The candidates that a decoder chooses from or starts at."""
 
@@ -104,21 +104,21 @@ class RunConfig(ComponentConfig):
 
     @property
     def registry(self) -> Registry:
-        """Where the names of this configuration are looked up: the registry that `load` was given."""
+        """The registry in which the names of this configuration are looked up, as given to `load`."""
         return self._registry or installed()
 
 
 def load(
     source: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), registry: Registry | None = None
 ) -> RunConfig:
-    """The resolved configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`."""
+    """Resolve the configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`."""
     registry = registry or installed()
     given = merge(_read(source, registry), parse_overrides(overrides))
     defaults = _outline_defaults()
     try:
         defaults = merge(defaults, _task_defaults(given, registry))
         task_found = True
-    except PluginError:  # the check below says why; sections that only the task could give are no further problems
+    except PluginError:  # `validate` reports why; sections that only the task could give are not reported as well
         task_found = False
     config = validate(RunConfig, merge(defaults, given), "", registry, partial=not task_found)
     config._registry = registry
@@ -126,9 +126,9 @@ def load(
 
 
 def task_sections(task: type[Task], registry: Registry, *, own_data: bool) -> dict[str, Any]:
-    """A task's sections; for data of one's own without the labels and sizes of the task's outputs.
+    """Return the sections of a task; with `own_data` without the labels and sizes of the task's outputs.
 
-    These are the options that the output space cannot do without, and that it infers where they are not given.
+    These are the required options of the output space, which it infers from data if they are not given.
     """
     sections = _tables(task.defaults())
     output = sections.get("output")
@@ -141,10 +141,10 @@ def task_sections(task: type[Task], registry: Registry, *, own_data: bool) -> di
 
 
 def dump(config: RunConfig) -> str:
-    """The configuration as TOML text, from which `load` makes an equal one.
+    """Return the configuration as TOML text, from which `load` makes an equal one.
 
-    A None among the options of a component is written as `none`: left out, it would come back as whatever a task or
-    another component has as its default there.
+    A None among the options of a component is written as `none`: if it were left out, `load` would replace it by the
+    default of a task or of another component.
     """
     sections = config.model_dump(exclude_none=True)
     choices = {name: _spell_none(as_table(value)) for name, value in config if isinstance(value, Choice)}
@@ -152,19 +152,19 @@ def dump(config: RunConfig) -> str:
 
 
 def override(path: str, value: Any) -> str:
-    """The override that sets an option to a value, as `load` takes it."""
+    """Return the override that sets an option to a value, as `load` takes it."""
     spelt = NONE if value is None else tomli_w.dumps({"value": value}).partition("=")[2]
     return f"{path}={' '.join(spelt.split())}"
 
 
 def with_output(config: RunConfig, output: ComponentConfig) -> RunConfig:
-    """The same run with the options of its output space complete, once they were inferred from data."""
+    """Return the configuration with the complete options of its output space, as inferred from data."""
     choice = Choice.model_validate({"name": config.output.name, **output.model_dump(mode="json")})
     return config.model_copy(update={"output": choice})
 
 
 def components(config: RunConfig) -> list[tuple[Kind, str]]:
-    """The kind and name of every component of a resolved configuration, those inside others included."""
+    """Return the kind and name of every component of a resolved configuration, including nested ones."""
     return list(_components(config, "", config.registry))
 
 
@@ -189,16 +189,19 @@ def _read(source: str | Path | Mapping[str, Any], registry: Registry) -> dict[st
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST:
-            raise ConfigError(f"larger than {LARGEST:,} bytes, which no configuration is.", where=str(path))
+            raise ConfigError(f"is larger than {LARGEST:,} bytes: this cannot be a configuration.", where=str(path))
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}.", where=str(path)) from error
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, brackets without end
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # not TOML, not UTF-8, a number of 5,000 digits, nested too deeply
         raise ConfigError(f"is not valid TOML: {error}.", where=str(path)) from error
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """All overrides as one table: a section's name and its options may come in any order."""
+    """Parse overrides into one table; a section's name and its options may come in any order."""
     table: dict[str, Any] = {}
     for keys, text in sorted(map(_split_override, overrides), key=lambda pair: len(pair[0])):
         *sections, last = keys

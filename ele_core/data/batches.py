@@ -12,29 +12,29 @@ from torch import Tensor
 from ele_core.runtime.context import Context
 
 BUCKETED_BATCHES = 50
-"""How many batches are sorted by length together: enough to pad little, few enough to stay random."""
+"""Batches whose rows are sorted by length together: enough to need little padding, few enough to stay random."""
 
 
 class Batches(ABC):
-    """Rows of one training batch after the other, without end; where it stands can be kept as tensors."""
+    """An endless sequence of training batches, as row numbers; its position can be saved as tensors."""
 
     @abstractmethod
     def draw(self) -> Tensor:
-        """The rows of the next batch."""
+        """Return the rows of the next batch."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """Where it stands."""
+        """Return the position in the sequence."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
+        """Continue from the position `state`."""
 
 
 class ShuffledBatches(Batches):
-    """Epoch after epoch, each a fresh permutation of `count` rows; with `sizes`, batches hold inputs of like length.
+    """Batches of a new permutation of `count` rows in each epoch; with `sizes`, a batch holds inputs of similar length.
 
-    The i-th batch depends on the seed, the stage and i alone.
+    The i-th batch depends only on the seed, the stage and i.
     """
 
     def __init__(self, count: int, size: int, context: Context, stage: str, sizes: Tensor | None = None) -> None:
@@ -46,7 +46,7 @@ class ShuffledBatches(Batches):
         self._epoch: tuple[int, list[Tensor]] = (-1, [])
 
     def draw(self) -> Tensor:
-        """The rows of the next batch."""
+        """Return the rows of the next batch."""
         number, place = divmod(self._drawn, self._per_epoch)
         if self._epoch[0] != number:
             self._epoch = number, self._batches_of(number)
@@ -54,18 +54,18 @@ class ShuffledBatches(Batches):
         return self._epoch[1][place]
 
     def state(self) -> dict[str, Tensor]:
-        """How many were drawn."""
+        """Return the number of batches drawn."""
         return {"drawn": torch.tensor(self._drawn)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on after so many."""
+        """Continue after the recorded number of batches."""
         self._drawn = int(state["drawn"])
 
 
 def epoch_batches(
     count: int, size: int, context: Context, stage: str, epoch: int, sizes: Tensor | None = None
 ) -> list[Tensor]:
-    """The batches of one epoch, ⌈count/size⌉ of them."""
+    """Return the ⌈count/size⌉ batches of one epoch."""
     generator = context.generator(stage, "epoch", epoch)
     order = torch.randperm(count, generator=generator)
     if sizes is None:
@@ -76,5 +76,5 @@ def epoch_batches(
 
 
 def steps_per_epoch(count: int, size: int) -> int:
-    """⌈count/size⌉."""
+    """Return ⌈count/size⌉."""
     return math.ceil(count / size)

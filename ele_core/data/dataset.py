@@ -1,4 +1,4 @@
-"""Data sets, their splits, and batches as a pure function of seed, epoch and step."""
+"""Data sets, their splits and their fingerprints."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from ele_core.data.rejected import Rejected
-from ele_core.errors import DataError
+from ele_core.errors import DataError, counted
 from ele_core.numerics.tensors import Tensors
 
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
-    """Pairs of inputs and packed outputs with their split; `extra` outputs come without inputs."""
+    """Pairs of inputs and packed outputs with their split; `extra` are outputs without inputs."""
 
     inputs: Sequence[Any]
     outputs: Any
@@ -29,17 +29,17 @@ class DataSet:
     extra: Any | None = None
     rejected: Sequence[Rejected] = ()
     rows: Sequence[int] | None = None
-    """Which row of the source each pair came from; none: all of them, in order."""
+    """The row of the source that each pair came from. None: pair i is row i."""
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def with_split(self, train: Tensor, validation: Tensor, test: Tensor) -> DataSet:
-        """The same pairs, split otherwise."""
+        """Return the same pairs with another split."""
         return dataclasses.replace(self, train=train, validation=validation, test=test)
 
     def keep(self, rows: Tensor, rejected: Sequence[Rejected]) -> DataSet:
-        """Only the pairs at `rows`, their split kept; why the others went is added to `rejected`."""
+        """Return only the pairs at `rows`, in the same split; `rejected` says why the others are left out."""
         place = torch.full((len(self),), -1)
         place[rows] = torch.arange(len(rows))
         parts = [place[part][place[part] >= 0] for part in (self.train, self.validation, self.test)]
@@ -48,16 +48,16 @@ class DataSet:
         return dataclasses.replace(kept.with_split(*parts), rejected=[*self.rejected, *rejected])
 
     def source_row(self, row: int) -> int:
-        """The row of the source that the pair at `row` came from."""
+        """Return the row of the source that the pair at `row` came from."""
         return row if self.rows is None else self.rows[row]
 
     def inputs_at(self, rows: Tensor) -> list[Any]:
-        """The inputs at `rows`."""
+        """Return the inputs at `rows`."""
         return [self.inputs[row] for row in rows.tolist()]
 
 
 def fingerprint(inputs: Iterable[str], *outputs: Tensors) -> str:
-    """The SHA-256 of pairs: inputs as texts, outputs as packed."""
+    """Return the SHA-256 of pairs: inputs as texts, outputs as packed batches."""
     digest = hashlib.sha256("\n".join(inputs).encode())
     for batch in outputs:
         for tensor in batch.as_dict().values():
@@ -66,13 +66,14 @@ def fingerprint(inputs: Iterable[str], *outputs: Tensors) -> str:
 
 
 def split(count: int, validation: float, test: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Seeded (train, validation, test) rows: test is drawn first, then validation.
+    """Draw (train, validation, test) rows from `seed`: test first, then validation.
 
-    Values below 1 are shares, of which a positive one gives at least one row.
+    `validation` and `test` are shares if below 1, else numbers of rows; a positive share gives at least one row.
     """
     sizes = [max(round(size * count), int(size > 0)) if size < 1 else int(size) for size in (test, validation)]
     if sum(sizes) >= count:
-        what = f"{count} pairs cannot give {sizes[0]} for test and {sizes[1]} for validation and leave some to train on"
+        pairs = counted(count, "pair")
+        what = f"{pairs} cannot give {sizes[0]} for test and {sizes[1]} for validation and leave some to train on"
         fix = "Set `validation` and `test` lower, in [task] or [data], or bring more pairs."
         raise DataError(what + ".", where="data", fix=fix)
     rows = torch.randperm(count, generator=torch.Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""Many objects packed at once: with the reason for each that is refused, or up to the first of them."""
+"""Pack many objects: either collect the reason for each that is refused, or raise at the first."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 
 PACKED_AT_ONCE = 1024
+"""Objects that are given to `pack` at a time."""
 Object = TypeVar("Object")
 
 
 def accept(
     objects: Sequence[Object], function: Callable[[Sequence[Object]], Tensors]
 ) -> tuple[list[Tensors], list[int], list[tuple[int, str]]]:
-    """Pack what can be packed: the batches, the positions that went in, and (position, reason) of the others."""
+    """Pack the valid objects; return the batches, the positions packed, and (position, reason) of the others."""
     packed: list[Tensors] = []
     accepted: list[int] = []
     refused: list[tuple[int, str]] = []
@@ -31,13 +32,13 @@ def accept(
             accepted += rows
         except InvalidObject as error:
             refused.append((rows[error.index], error.reason))
-            # What stands before the first bad row is good: no row is packed again and again.
+            # The rows before the first invalid one are valid: they are packed only once more.
             blocks.extendleft(part for part in (rows[error.index + 1 :], rows[: error.index]) if part)
     return packed, accepted, refused
 
 
 def pack_all(space: OutputSpace[Any, Any], objects: Sequence[Any], context: Context) -> Any:
-    """One batch of all `objects`, with progress; the first that is not in the space raises with its position."""
+    """Pack all `objects` into one batch, with progress; the first that is not in the space raises with its position."""
     starts = range(0, len(objects), PACKED_AT_ONCE)
     parts = []
     for start in context.monitor.progress(starts, description="packing outputs"):

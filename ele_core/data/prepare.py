@@ -1,4 +1,4 @@
-"""From a configuration to data: a task's own, or the user's file with labels and sizes inferred."""
+"""Load the data of a configuration: those of a task, or the user's file with labels and sizes inferred."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ele_core.config import RunConfig, with_output
 from ele_core.data.dataset import DataSet, fingerprint, split
 from ele_core.data.packing import accept, pack_all
 from ele_core.data.rejected import Rejected, parsed, refuse
-from ele_core.errors import ConfigError, DataError
+from ele_core.errors import ConfigError, DataError, counted
 from ele_core.files.tables import FIRST, LAST, read_columns
 from ele_core.interfaces import InputSpace, OutputSpace, Task
 from ele_core.numerics.tensors import Tensors
@@ -23,7 +23,7 @@ from ele_core.runtime.context import Context
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """All that training needs: the resolved configuration, both spaces, the pairs and their packed inputs."""
+    """Everything that training needs: the resolved configuration, both spaces, the pairs and their packed inputs."""
 
     config: RunConfig
     space: OutputSpace[Any, Any]
@@ -34,7 +34,7 @@ class Prepared:
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Pairs in memory, as `fit` is given them, with the rows to train and to validate on; `extra` are outputs alone."""
+    """Pairs given to `fit`, with the rows to train and to validate on; `extra` are outputs without inputs."""
 
     inputs: Sequence[Any]
     outputs: Sequence[Any]
@@ -44,9 +44,9 @@ class Pairs:
 
 
 def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None) -> Prepared:
-    """Load the data, settle the output space, fit the input space and pack every input.
+    """Load the data, create the output space, fit the input space and pack every input.
 
-    The data are `pairs` if they are given, else the file or the task that the configuration names.
+    The data are `pairs` if they are given, else those of the file or the task in the configuration.
     """
     inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
     if pairs is not None:
@@ -60,7 +60,7 @@ def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None) -> 
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
     inputs.fit(data.inputs_at(data.train))
     if pairs is not None:
-        packed = inputs.pack(data.inputs)  # the first bad input raises, with its place in the sequence
+        packed = inputs.pack(data.inputs)  # the first invalid input raises with its position
         known = fingerprint(map(inputs.format, data.inputs), data.outputs)
         data = dataclasses.replace(data, fingerprint=known)
     else:
@@ -69,7 +69,7 @@ def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None) -> 
 
 
 def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
-    """Pairs in memory; the first output that is not in the space raises, with its place in the sequence."""
+    """Pack pairs in memory; the first output that is not in the space raises with its position."""
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     space = inferred_space(
         space_type, [*pairs.outputs, *(() if pairs.extra is None else pairs.extra)], config.output.options
@@ -88,7 +88,7 @@ def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[Outpu
 
 
 def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
-    """The task's own pairs, packed by the configured space."""
+    """Load the pairs of the task, packed by the configured output space."""
     assert config.task is not None
     task: Task = config.registry.create("task", config.task, path="task")
     space: OutputSpace[Any, Any] = config.registry.create("output", config.output, path="output")
@@ -96,7 +96,7 @@ def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any
 
 
 def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
-    """Pairs from a CSV, JSONL or .smi file; every row that does not parse or fit is listed with its reason."""
+    """Load pairs from a CSV, JSONL or .smi file; every row that does not parse or fit is listed with its reason."""
     options = config.data
     assert options is not None
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
@@ -112,7 +112,7 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
     ]
     if not pairs:
         refuse(rejected, options.file)
-        raise DataError("no pairs.", where=options.file)
+        raise DataError("there are no pairs.", where=options.file)
     space = inferred_space(space_type, [y for _, _, y in pairs], config.output.options)
     parts, accepted, refused = accept([y for _, _, y in pairs], space.pack)
     rejected += [Rejected(pairs[i][0], right[pairs[i][0]], reason) for i, reason in refused]
@@ -138,7 +138,7 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
 def inferred_space(
     space_type: type[OutputSpace[Any, Any]], objects: Sequence[Any], options: Mapping[str, Any]
 ) -> OutputSpace[Any, Any]:
-    """The space that holds all `objects`; `options` given by hand win."""
+    """Create an output space that holds all `objects`; given `options` take precedence."""
     try:
         return space_type(space_type.infer(objects, options))
     except ValidationError as error:
@@ -148,18 +148,19 @@ def inferred_space(
 
 
 def load_extra(file: str, space: OutputSpace[Any, Any], context: Context) -> Any:
-    """Outputs alone, one a line or in the first column; those that do not parse or fit are counted and left out."""
+    """Load outputs, one per line or in the first column; those that do not parse or fit are counted and left out."""
     (texts,), _ = read_columns(file, [FIRST])
     rejected: list[Rejected] = []
     shown = context.monitor.progress(range(len(texts)), description="reading extra outputs")
     objects = [y for row in shown if (y := parsed(space.parse, texts, row, rejected)) is not None]
     parts, accepted, _ = accept(objects, space.pack)
-    context.monitor.message(f"{file}: {len(accepted):,} extra outputs, {len(texts) - len(accepted):,} left out")
+    found = counted(len(accepted), "extra output")
+    context.monitor.message(f"{file}: {found}, {len(texts) - len(accepted):,} left out")
     return space.Batch.cat(parts) if parts else None
 
 
 def pack_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:
-    """Every input packed; those that the input space refuses leave the data set, with their reasons."""
+    """Pack every input; those that the input space refuses are removed from the data set, with their reasons."""
     parts, accepted, refused = accept(data.inputs, inputs.pack)
     rejected = [Rejected(data.source_row(row), inputs.format(data.inputs[row]), reason) for row, reason in refused]
     if (rejected and on_error == "raise") or not accepted:

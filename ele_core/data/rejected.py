@@ -1,4 +1,4 @@
-"""Rows that cannot be used: each with its place, its text and the reason."""
+"""Rows that cannot be used: each with its number, its text and the reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ele_core.errors import DataError
+from ele_core.errors import DataError, counted
 from ele_core.files.tables import Unreadable
 
 
@@ -20,11 +20,11 @@ class Rejected:
 
 
 SHOWN = 100
-"""Rejected rows that an error message lists; the rest are counted."""
+"""The most rejected rows that a message lists; the others are only counted."""
 
 
 def parsed(parse: Callable[[str], Any], texts: Sequence[str], row: int, rejected: list[Rejected]) -> Any | None:
-    """One parsed cell, or None with the reason added to `rejected`."""
+    """Parse one cell; if that fails, add the reason to `rejected` and return None."""
     cell = texts[row]
     if isinstance(cell, Unreadable):
         rejected.append(Rejected(row, cell, cell.reason))
@@ -44,5 +44,5 @@ def refuse(rejected: Sequence[Rejected], source: str) -> None:
     lines = [f"  row {r.row + 1}: {r.text!r}: {r.reason}" for r in ordered[:SHOWN]]
     if len(ordered) > SHOWN:
         lines.append(f"  … and {len(ordered) - SHOWN} more")
-    what = f"{len(ordered)} rows cannot be used:\n" + "\n".join(lines) + "\n"
-    raise DataError(what, where=source, fix="Mend them, or leave them out with --on-error skip.")
+    what = f"{counted(len(ordered), 'row')} cannot be used:\n" + "\n".join(lines) + "\n"
+    raise DataError(what, where=source, fix="Correct them, or leave them out with --on-error skip.")

@@ -1,23 +1,24 @@
-"""What is told of data before a training: one line, or a short account."""
+"""Descriptions of the data before a training: one line, or a short summary."""
 
 from __future__ import annotations
 
 from ele_core.data.prepare import Prepared
 from ele_core.data.rejected import SHOWN
+from ele_core.errors import counted
 from ele_core.numerics.keys import distinct, member
 
 
 def summary(prepared: Prepared) -> str:
-    """One line on what will be trained on."""
+    """Return one line on the data that a training uses."""
     data = prepared.data
-    extra = f", {len(data.extra):,} extra outputs" if data.extra is not None else ""
-    left_out = f", {len(data.rejected):,} rows left out" if data.rejected else ""
+    extra = f", {counted(len(data.extra), 'extra output')}" if data.extra is not None else ""
+    left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
     sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
     return f"{data.source}: {sizes}{extra}{left_out}"
 
 
 def describe_data(prepared: Prepared) -> str:
-    """A short account of the data: sizes, duplicates, what was left out and why, a few pairs."""
+    """Describe the data in a few lines: sizes, duplicates, which rows were left out and why, a few pairs."""
     data, space = prepared.data, prepared.space
     keys = space.keys(data.outputs)
     known = member(keys[data.test], of=keys[data.train])
@@ -26,8 +27,8 @@ def describe_data(prepared: Prepared) -> str:
         f"pairs        {len(data):,}, of them {len(data.train):,} training, {len(data.validation):,} validation, "
         f"{len(data.test):,} test",
         f"outputs      {len(distinct(keys)):,} different; {int(known.sum()):,} of the test outputs occur in training",
-        f"extra        {len(data.extra) if data.extra is not None else 0:,} outputs without inputs",
-        f"left out     {len(data.rejected):,} rows",
+        f"extra        {counted(len(data.extra) if data.extra is not None else 0, 'output')} without inputs",
+        f"left out     {counted(len(data.rejected), 'row')}",
         *(f"  row {r.row + 1}: {r.text!r}: {r.reason}" for r in data.rejected[:SHOWN]),
     ]
     sizes = prepared.inputs.sizes(prepared.packed)

@@ -1,4 +1,4 @@
-"""A model: its parts put together, trained, evaluated, used to predict, and kept as files."""
+"""A model: build its components, train, evaluate and use them to predict, and save them as files."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""How good predictions are: each metric of the space, overall and on structures absent from the candidates."""
+"""Measure predictions by each metric of the output space, overall and on structures absent from the candidates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ele_core.display.notebook import table
-from ele_core.errors import DataError
+from ele_core.errors import DataError, counted
 from ele_core.interfaces import Choice, Decoding
 from ele_core.model.model import BLOCK, Model
 from ele_core.model.results import Predictions
@@ -22,7 +22,7 @@ from ele_core.runtime.context import Context
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Mean metrics, their values for each example, and what was decoded."""
+    """Mean metrics, their values for each example, and the decoding they were measured on."""
 
     metrics: dict[str, float]
     values: dict[str, Tensor]
@@ -30,10 +30,10 @@ class Evaluation:
     truths: Any
     decoder: Choice
     queries: Tensor
-    """(B, q) what was decoded: the predictions of the regressor, or with `oracle` the embeddings of the truths."""
+    """(B, q): the predictions of the regressor, or with `oracle` the embeddings of the truths."""
 
     def rows(self, model: Model, inputs: Sequence[Any]) -> list[dict[str, str]]:
-        """Texts for a table, one mapping per example: `input`, `prediction`, `truth`, `energy` and each metric."""
+        """Return texts for a table, one mapping per example: `input`, `prediction`, `truth`, `energy`, each metric."""
         predictions = Predictions(model.space, inputs, self.decoding).rows(model.inputs.format)
         truths = map(model.space.format, model.space.unpack(self.truths))
         values = {name: [f"{value:g}" for value in values.tolist()] for name, values in self.values.items()}
@@ -60,11 +60,12 @@ def evaluate(
     oracle: bool = False,
     context: Context,
 ) -> Evaluation:
-    """Decode and measure. With `oracle` the query is ψ(y), the true embedding: errors then come from decoding alone."""
+    """Decode and measure. With `oracle` the query is ψ(y), the embedding of the truth, instead of a prediction."""
     if len(outputs) == 0:
         raise DataError("there is nothing to evaluate.", where="evaluation", fix="Choose a split that is not empty.")
     if len(inputs) != len(outputs):
-        raise DataError(f"{len(inputs)} inputs but {len(outputs)} outputs.", where="evaluation")
+        what = f"{counted(len(inputs), 'input')} but {counted(len(outputs), 'output')}."
+        raise DataError(what, where="evaluation", fix="Give one output for each input.")
     packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
     queries = model.surrogate.embed(outputs) if oracle else model.regressor.predict(packed)
     error = None if oracle else model.surrogate.energy(queries, outputs)
@@ -83,7 +84,7 @@ def evaluate(
 
 
 def measure(model: Model, predicted: Any, true: Any, context: Context) -> dict[str, Tensor]:
-    """Each metric of the space, one value an example; `exact` is always among them."""
+    """Compute each metric of the space, one value per example; `exact` is always among them."""
     metrics = {metric.name: metric for metric in model.space.metrics}
     metrics.setdefault("exact", model.space.exact_match)
 

@@ -1,4 +1,4 @@
-"""A model as a folder: enough to predict on another machine, no pickle, never half written."""
+"""Save a model as a folder and load it on another machine; without pickle, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ele_core.plugins import Registry
 from ele_core.runtime.work import Snapshot, prefixed
 
 CARD = "README.md"
-"""The one file of a model that may be edited."""
+"""The only file of a model folder that users may edit."""
 FORMAT = 2
-"""The layout of a model folder; a reader refuses any other."""
+"""The version of the folder's layout; models of other versions are refused."""
 LARGEST_CONFIG = 4 << 20
 """Bytes of the largest config.json: room for an output space of a hundred thousand words."""
 LABELS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-"""The types of number that packed structures are made of."""
+"""The dtypes that the fields of packed structures may have."""
 
 
 def save_model(model: Model, folder: Path) -> None:
-    """Write `config.json`, `model.safetensors`, `candidates.safetensors`, the input's own files, a manifest, a card."""
+    """Write `config.json`, `model.safetensors`, `candidates.safetensors`, files of the input, a manifest and a card."""
     header = json.dumps(describe(model.config), indent=2, ensure_ascii=False) + "\n"
     check_replaceable(folder)
     with replace_folder(folder) as target:
@@ -47,20 +47,20 @@ def save_model(model: Model, folder: Path) -> None:
 
 
 def load_model(folder: Path, device: torch.device, registry: Registry | None = None) -> Model:
-    """Read what `save_model` wrote. Only installed plugins are imported: no file in the folder can name other code."""
+    """Load a model that `save_model` wrote. Only code of installed plugins runs: the folder cannot name any other."""
     try:
         config = read_config(folder, registry)
         verify(folder)
         return build(config, folder, device)
     except EleError:
         raise
-    except Exception as error:  # a plugin need not foresee every file that a stranger can make, nor what it asks for
+    except Exception as error:  # plugins need not handle every file that is damaged or made up
         what = f"cannot be loaded: {type(error).__name__}: {brief(error)}."
         raise ModelError(what, where=str(folder)) from error
 
 
 def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
-    """The components with what they learned; sizes are compared before anything is allocated."""
+    """Build the components with their saved weights; shapes are compared before memory is allocated."""
     space: OutputSpace[Any, Any] = config.registry.create("output", config.output, path="output")
     inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
     inputs.load(folder)
@@ -72,7 +72,7 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
         model.surrogate.restore(weights.part("surrogate"))
         model.regressor.restore(weights.part("regressor"))
     except (RuntimeError, KeyError) as error:
-        reason = brief(str(error).splitlines()[-1].strip().rstrip("."))  # torch lists them, one a line
+        reason = brief(str(error).splitlines()[-1].strip().rstrip("."))  # torch lists the problems, one per line
         raise ModelError(f"the weights do not fit the configuration: {reason}.", where=str(file)) from None
     model.to(device)
     if sealed(folder, "candidates.safetensors"):
@@ -81,12 +81,12 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
 
 
 def weights_of(model: Model) -> dict[str, Tensor]:
-    """All that was learned, by name."""
+    """Return all learned tensors, by name."""
     return prefixed("surrogate", model.surrogate.state()) | prefixed("regressor", model.regressor.state())
 
 
 def expected_shapes(config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any]) -> dict[str, torch.Size]:
-    """The shape of every weight, without the memory for it; none of a component that must compute to be built."""
+    """Return the shape of every weight without allocating it; empty if a component must compute to be built."""
     try:
         with torch.device("meta"):
             return {name: value.shape for name, value in weights_of(Model.build(config, space, inputs, 0)).items()}
@@ -99,7 +99,7 @@ def expected_shapes(config: RunConfig, space: OutputSpace[Any, Any], inputs: Inp
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse to put a model in the place of anything but a model: a mistaken path would lose the user's files."""
+    """Refuse to overwrite a folder that is not a model or empty: a mistaken path would delete the user's files."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     try:
@@ -110,7 +110,7 @@ def check_replaceable(folder: Path) -> None:
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
-    """What config.json holds: the resolved configuration, and which installed plugin brings each component."""
+    """Return the content of config.json: the resolved configuration, and the plugin that provides each component."""
     providers = {}
     for kind, name in configuration.components(config):
         provider = config.registry.provider(kind, name)
@@ -122,7 +122,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 
 def read_config(folder: Path, registry: Registry | None = None) -> RunConfig:
-    """The configuration of a saved model; where it cannot be used here, the error says which plugins it came from."""
+    """Load the configuration of a saved model; if it cannot be used here, the error names the plugins it needs."""
     header = read_header(folder)
     try:
         return configuration.load(header["config"], registry=registry)
@@ -139,7 +139,7 @@ def read_config(folder: Path, registry: Registry | None = None) -> RunConfig:
 
 
 def read_candidates(file: Path, model: Model, device: torch.device) -> Candidates:
-    """The candidates that `save_model` wrote."""
+    """Load the candidates that `save_model` wrote."""
     stored = read_tensors(file)
     batch = Snapshot(stored).part("batch")
     try:
@@ -155,32 +155,33 @@ def read_candidates(file: Path, model: Model, device: torch.device) -> Candidate
 
 
 def labels_problem(batch: Any, space: OutputSpace[Any, Any]) -> str | None:
-    """Why a batch holds no structures of `space`: a label that is none could index out of a table, anywhere later."""
+    """Return why a batch is not one of `space`, or None: an invalid label would be an index out of range later."""
     for name, convex in space.geometry.items():
         labels: Tensor = getattr(batch, name)
         if labels.shape[1:] != convex.label_shape or labels.dtype not in LABELS:
-            return f"'{name}' has another shape or type than in this output space"
+            return f"'{name}' does not have the shape and type of this output space"
         least, greatest = (int(extreme) for extreme in labels.aminmax()) if labels.numel() else (0, 0)
         if least < 0 or greatest >= convex.label_count:
-            return f"'{name}' holds labels from {least} to {greatest}, of which there are {convex.label_count}"
+            return f"'{name}' holds labels from {least} to {greatest}; valid are 0 to {convex.label_count - 1}"
     return None
 
 
 def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | None:
-    """Why no decoder could use the embeddings of `candidates`; the first structure shows how they should be."""
+    """Return why the embeddings of `candidates` cannot be used, or None; the first structure is embedded to compare."""
     if not len(candidates):
         return "there are no candidates"
     embeddings, like = candidates.embeddings, surrogate.embed(candidates.batch[:1])
     if embeddings.shape[1:] != like.shape[1:] or embeddings.dtype != like.dtype:
-        return "the embeddings are not of the model's dimension and type"
+        return "the embeddings do not have the model's dimension and type"
     return None if bool(embeddings.isfinite().all()) else "the embeddings hold NaN or infinity"
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """The checked contents of a model's config.json."""
+    """Load config.json of a model, and refuse other formats."""
     file = folder / "config.json"
     if not file.exists():
-        raise ModelError("no model here.", where=str(folder), fix="Give a folder that `save` or `ele train` wrote.")
+        what = "there is no model here."
+        raise ModelError(what, where=str(folder), fix="Give a folder that `save` or `ele train` wrote.")
     header = read_json(file, LARGEST_CONFIG)
     if not isinstance(header, dict) or not isinstance(header.get("config"), dict):
         raise ModelError("not an ELE model.", where=str(file))
@@ -192,7 +193,7 @@ def read_header(folder: Path) -> dict[str, Any]:
 
 
 def model_card(model: Model) -> str:
-    """A short README for the model folder."""
+    """Return a short README for the model folder."""
     candidates = len(model.candidates) if model.candidates is not None else 0
     task = model.config.task.name if model.config.task else "the user's own data"
     return f"""# An ELE model

@@ -32,12 +32,12 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 
 BLOCK = 128
-"""Inputs decoded at once: what a decoder may hold in memory, and how far a stopped decoding falls back."""
+"""Inputs decoded at a time: limits the memory of a decoder, and the work that is repeated after a stop."""
 
 
 @dataclasses.dataclass
 class Model:
-    """An output space, an input space, what was learned between them, and the candidates to decode with."""
+    """An output space, an input space, a trained surrogate and regressor, and the candidates to decode with."""
 
     config: RunConfig
     space: OutputSpace[Any, Any]
@@ -49,7 +49,7 @@ class Model:
 
     @classmethod
     def build(cls, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], seed: int) -> Model:
-        """Fresh components with seeded weights; `inputs` are fitted already."""
+        """Create the components with weights initialised from `seed`; `inputs` must be fitted."""
         registry = config.registry
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -60,14 +60,14 @@ class Model:
         return model
 
     def to(self, device: torch.device) -> Model:
-        """Move what was learned to `device`."""
+        """Move surrogate and regressor to `device`."""
         self.surrogate.to(device)
         self.regressor.to(device)
         self.device = device
         return self
 
     def queries(self, values: Sequence[Any]) -> Tensor:
-        """Inputs → their queries in the embedding (B, q)."""
+        """Predict the queries of inputs: (B, q)."""
         return self.regressor.predict(self.inputs.pack(values))
 
     def decode(
@@ -80,12 +80,12 @@ class Model:
         trace: bool = False,
         context: Context,
     ) -> Decoding:
-        """The structures of least energy for each query, by the configured decoder unless another is named.
+        """Find the structures of least energy for each query, by `decoder` or else by the configured one.
 
-        With `trace`, a decoder that can (`Decoder.traces`) also records the structures it passed through.
+        With `trace`, a decoder that supports it (`Decoder.traces`) also records the structures it passed through.
         """
         if top_k < 1:
-            raise ConfigError(f"{top_k} structures for each input.", where="top_k", fix="Ask for at least 1.")
+            raise ConfigError(f"should be at least 1, not {top_k}.", where="top_k")
         engine = self.decoder(decoder or self.config.decoder)
         chosen = candidates if candidates is not None else self.candidates
         if chosen is None:
@@ -105,7 +105,7 @@ class Model:
         return concatenated(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
 
     def decoder(self, choice: Choice) -> Decoder:
-        """The decoder of a choice; one that cannot work with this model's surrogate is refused."""
+        """Create the decoder of a choice; refuse one that does not work with this model's surrogate."""
         engine: Decoder = self.config.registry.create("decoder", choice, path="decoder")
         if engine.needs_gradient and not self.surrogate.differentiable:
             what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
@@ -118,7 +118,7 @@ class Model:
     def embed_candidates(
         self, batch: Any, owner: Tensor | None = None, processes: Processes | None = None
     ) -> Candidates:
-        """Packed structures with their embeddings, each structure once, or once for each owner."""
+        """Embed packed structures as candidates, without duplicates; with `owner`, without duplicates per owner."""
         keys = self.space.keys(batch)
         rows = distinct(keys if owner is None else torch.cat([owner.unsqueeze(1), keys], dim=1))
         batch = batch[rows]
@@ -126,7 +126,7 @@ class Model:
         return Candidates(batch, embeddings, None if owner is None else owner[rows])
 
     def candidates_from(self, objects: Sequence[Any], context: Context) -> Candidates:
-        """Candidates from the user's objects: one set for all inputs, or a list of objects for each input."""
+        """Make candidates of the user's objects: one set for all inputs, or a list of objects for each input."""
         if len(objects) and all(isinstance(own, list) for own in objects):
             sizes = torch.tensor([len(own) for own in objects])
             flat = [obj for own in objects for obj in own]
@@ -136,7 +136,7 @@ class Model:
 
 
 def owned(candidates: Candidates, first: int, end: int) -> Candidates:
-    """The candidates of the inputs from `first` up to `end`, these counted from 0; all, where none has an owner."""
+    """Return the candidates of the inputs `first` to `end`, with owners counted from 0; all if there are no owners."""
     if candidates.owner is None:
         return candidates
     rows = ((candidates.owner >= first) & (candidates.owner < end)).nonzero().flatten()
@@ -144,7 +144,7 @@ def owned(candidates: Candidates, first: int, end: int) -> Candidates:
 
 
 def share_of(candidates: Candidates, share: float, context: Context) -> Candidates:
-    """A seeded share of the candidates; smaller shares are contained in larger ones."""
+    """Draw a seeded share of the candidates; smaller shares are contained in larger ones."""
     if share == 1 or candidates.owner is not None:
         return candidates
     order = torch.randperm(len(candidates), generator=context.generator("candidates"))

@@ -1,4 +1,4 @@
-"""Predictions for inputs given as texts, with a status for each."""
+"""Predict for inputs given as texts, with a status for each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def predict_texts(
 
 
 def candidates_from_texts(model: Model, texts: Sequence[str], context: Context) -> Candidates:
-    """Candidates from texts; those that cannot be read are listed in one error."""
+    """Make candidates of texts; those that cannot be read are listed in one error."""
     rejected: list[Rejected] = []
     objects = [parsed(model.space.parse, texts, row, rejected) for row in range(len(texts))]
     refuse(rejected, "candidates")
@@ -54,6 +54,6 @@ def candidates_from_texts(model: Model, texts: Sequence[str], context: Context) 
 
 
 def nothing_found(model: Model, top_k: int) -> Decoding:
-    """The decoding of no inputs."""
+    """Return a decoding of zero inputs."""
     empty = model.space.pack([])
     return Decoding(empty, model.surrogate.embed(empty).new_zeros(0, top_k))

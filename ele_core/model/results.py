@@ -1,4 +1,4 @@
-"""What a predictor found: objects with their energies, and the path that a decoder took to one of them."""
+"""Predictions: objects with their energies, and the path that a decoder took to one of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ele_core.display.notebook import beside, picture, table
-from ele_core.errors import DataError
+from ele_core.errors import DataError, counted
 from ele_core.interfaces import Decoding, Drawing, OutputSpace
 
 COLUMNS = ("input", "prediction", "energy", "status")
@@ -16,23 +16,23 @@ COLUMNS = ("input", "prediction", "energy", "status")
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """What was found for one input: objects, best first, each with its energy."""
+    """The objects found for one input, best first, each with its energy."""
 
     input: Any
     objects: list[Any]
     energies: list[float]
     space: OutputSpace[Any, Any] | None = dataclasses.field(default=None, repr=False, compare=False)
-    """What the objects are drawn by."""
+    """The output space, which draws the objects."""
     status: str = "ok"
     """`ok`, or why the input could not be used; then there are no objects."""
 
     @property
     def best(self) -> Any:
-        """The object of least energy; None if the input could not be used."""
+        """The object of least energy, or None if the input could not be used."""
         return self.objects[0] if self.objects else None
 
     def drawings(self) -> list[Drawing]:
-        """Each object as a picture, or as text if its space has no pictures."""
+        """Draw each object, as a picture or as text if its space has no pictures."""
         return [Drawing(str(obj)) if self.space is None else self.space.render(obj) for obj in self.objects]
 
     def _repr_html_(self) -> str:
@@ -45,7 +45,7 @@ class Prediction:
 
 @dataclasses.dataclass(frozen=True)
 class Predictions(Sequence[Prediction]):
-    """The predictions for a sequence of inputs, with the decoding they came from. A notebook shows the pictures."""
+    """The predictions for a sequence of inputs, with the decoding they came from. A notebook shows them as pictures."""
 
     space: OutputSpace[Any, Any]
     inputs: Sequence[Any]
@@ -72,7 +72,7 @@ class Predictions(Sequence[Prediction]):
         return list(self)[index]
 
     def rows(self, input_text: Callable[[Any], str] = str) -> list[dict[str, str]]:
-        """Texts for a table, one mapping per structure: `input`, `prediction`, `energy`, `status`.
+        """Return texts for a table, one mapping per structure: `input`, `prediction`, `energy`, `status`.
 
         An input that could not be used has one mapping, with an empty prediction and the reason as its status.
         """
@@ -87,13 +87,13 @@ class Predictions(Sequence[Prediction]):
         return rows
 
     def trace(self, index: int = 0) -> DecodingPath:
-        """How the decoder came to the best object of the input at `index`; decode with `trace=True` to record it."""
+        """Return the path of the decoder to the best object of input `index`; decode with `trace=True` to record it."""
         trace = self.decoding.trace
         if trace is None:
             fix = "Call decode(..., trace=True), with a decoder that can record one (Decoder.traces)."
             raise DataError("the decoder recorded no trace.", where="trace", fix=fix)
         if not -len(self) <= index < len(self):
-            raise IndexError(f"there is no input {index}: {len(self)} were decoded")
+            raise IndexError(f"there is no input {index}: these are the predictions for {counted(len(self), 'input')}")
         place = index % len(self)
         if place in self.refused:
             raise DataError(f"nothing was decoded: {self.refused[place]}", where=f"input {place}")
@@ -104,7 +104,7 @@ class Predictions(Sequence[Prediction]):
         return DecodingPath(self.space, self.inputs[place], steps)
 
     def __str__(self) -> str:
-        """A line for each input: the object of least energy, and the energy."""
+        """Return a line for each input: the object of least energy, and the energy."""
         return "\n".join(map(self._line, self))
 
     def _line(self, each: Prediction) -> str:
@@ -118,7 +118,7 @@ class Predictions(Sequence[Prediction]):
 
 @dataclasses.dataclass(frozen=True)
 class PathStep:
-    """Where a decoder stood: the number of the step, the object and its energy."""
+    """One step of a decoder: its number, the object and its energy."""
 
     step: int
     object: Any
@@ -127,7 +127,7 @@ class PathStep:
 
 @dataclasses.dataclass(frozen=True)
 class DecodingPath(Sequence[PathStep]):
-    """Every recorded step of the decoding of one input. A notebook shows each object, what is new in it marked."""
+    """Every recorded step of the decoding of one input. A notebook shows each object and marks its changes."""
 
     space: OutputSpace[Any, Any]
     input: Any
@@ -140,12 +140,12 @@ class DecodingPath(Sequence[PathStep]):
         return self.steps[index]
 
     def changes(self) -> list[PathStep]:
-        """The first step, and each whose object is another than that of the step before."""
+        """Return the first step, and each whose object differs from that of the step before."""
         texts = [self.space.format(each.object) for each in self.steps]
         return [each for i, each in enumerate(self.steps) if i == 0 or texts[i] != texts[i - 1]]
 
     def drawings(self) -> list[Drawing]:
-        """The objects of `changes`; what the one before did not have is marked where the space can."""
+        """Draw the objects of `changes`; the space marks what differs from the object before, if it can."""
         objects = [each.object for each in self.changes()]
         return [self.space.render(obj, before) for obj, before in zip(objects, [None, *objects], strict=False)]
 

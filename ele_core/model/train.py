@@ -1,4 +1,4 @@
-"""Runs the stages in their order; no maths of its own."""
+"""Train a model: first its surrogate, then its regressor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ele_core.runtime.work import Snapshot
 
 
 def assemble(prepared: Prepared, context: Context) -> Model:
-    """Build the components with fresh weights; refuse what cannot be trained or does not fit together."""
+    """Build the components with initial weights; refuse empty data and components that do not fit together."""
     data = prepared.data
     for name, rows in (("training", data.train), ("validation", data.validation)):
         if len(rows) == 0:
@@ -23,7 +23,7 @@ def assemble(prepared: Prepared, context: Context) -> Model:
 
 
 def fit(model: Model, prepared: Prepared, context: Context) -> Model:
-    """Learn the loss on outputs, regress inputs onto it, and keep the training outputs as candidates."""
+    """Train the surrogate on outputs, then the regressor on its embeddings; keep the training outputs as candidates."""
     data = prepared.data
     outputs, validation = data.outputs[data.train], data.outputs[data.validation]
     pairs = (prepared.packed[data.train], outputs), (prepared.packed[data.validation], validation)
@@ -34,7 +34,7 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
 
 
 def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:
-    """Fit, or restore what was learned if that finished before the training was stopped."""
+    """Fit `learner`, or restore it if it was already trained when the training was stopped."""
     done = context.work.saved(name)
     if done is not None and done.finished:
         learner.restore(done.tensors)

@@ -1,4 +1,4 @@
-"""Plugins: what authors yield, and where the rest of ELE finds components by name.
+"""Plugins: the records that their hooks yield, and the registry that finds components by name.
 
 A plugin is a module with hooks, declared in its package's entry points. It imports nothing heavy:
 

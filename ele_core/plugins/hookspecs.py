@@ -1,12 +1,12 @@
-"""The hooks, one for each kind of component: each yields named records, and none has an order.
+"""The hooks, one for each kind of component: each yields records, in any order.
 
 A plugin is a module with some of these hooks. Its package declares it in pyproject.toml:
 
     [project.entry-points.ele]
     mine = "my_package.plugin"
 
-and that is all: `ele plugins` then lists it, and its names can be used in every configuration. The module holds
-strings only, so that listing plugins imports nothing heavy. `register(module)` does the same without installing.
+`ele plugins` then lists it, and its names can be used in every configuration. The module names its classes as strings,
+so that listing plugins imports nothing heavy. `register(module)` adds a plugin without installing it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """The hook of a kind, and the class in `ele_core.interfaces` that its targets derive from."""
+    """The hook of a kind, and the class in `ele_core.interfaces` that its components derive from."""
 
     name: str
     base: str
 
     @property
     def plural(self) -> str:
-        """What the kind is called in a sentence: `output spaces`."""
+        """The name of the kind in a sentence, such as `output spaces`."""
         return self.name.removeprefix("ele_").replace("_", " ")
 
     @property
     def singular(self) -> str:
-        """One of them: `output space`."""
+        """The name of one component in a sentence, such as `output space`."""
         return self.plural.removesuffix("s")
 
 
@@ -141,7 +141,7 @@ def ele_backbones() -> Iterable[Record]:
 
 @hookspec
 def ele_regressors() -> Iterable[Record]:
-    """From inputs to queries in the embedding, chosen by `regressor = "ridge"`.
+    """Predictors of queries from inputs, chosen by `regressor = "ridge"`.
 
     .. code-block:: python
 

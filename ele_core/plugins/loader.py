@@ -1,10 +1,10 @@
-"""Loads the plugins of all installed distributions, each one apart from the others.
+"""Load the plugins of all installed distributions, so that a failure of one does not affect the others.
 
-pluggy's own loader drops a second distribution with the same name silently, stops at the first import error and
-says nothing of a misspelt hook. Here every entry point of the group `ele` gives one `PluginInfo`, whatever happens.
+pluggy's own loader silently drops a second distribution with the same name, stops at the first import error and
+ignores misspelt hooks. Here every entry point of the group `ele` gives one `PluginInfo`, even if it fails.
 
-When two distributions bring a plugin of the same name, neither is loaded and both say so, except that a plugin of
-ELE itself keeps its name. `ELE_DISABLED_PLUGINS` lists plugins (or distributions) that are not even imported.
+When two distributions bring a plugin of the same name, neither is loaded and both report it, except that a plugin of
+ELE itself keeps its name. `ELE_DISABLED_PLUGINS` lists plugins (or distributions) that are not imported.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 DISABLED = "ELE_DISABLED_PLUGINS"
 OURS = "explicit-loss-embedding"
-"""The distribution whose plugins a third party cannot displace."""
+"""The distribution whose plugins keep their names if another distribution uses them."""
 
 
 def load_installed() -> list[PluginInfo]:
-    """Every plugin installed, whether loaded, disabled or failed, sorted by distribution and name."""
+    """Return every installed plugin, whether loaded, disabled or failed, sorted by distribution and name."""
     found = [(_describe(entry), entry) for entry in entry_points(group=GROUP)]
     found.sort(key=lambda pair: (pair[0].distribution or "", pair[0].name))
     enabled = [info for info, _ in found if info.status != "disabled"]
@@ -42,9 +42,9 @@ def load_installed() -> list[PluginInfo]:
 
 
 def collect(plugin: object) -> dict[Kind, tuple[Record, ...]]:
-    """The records that the hooks of one plugin yield, by kind; `PluginError` where one is not as it should be.
+    """Return the records that the hooks of one plugin yield, by kind; `PluginError` if a hook or record is wrong.
 
-    A manager of its own for each plugin keeps the errors of one from the others.
+    Each plugin has its own manager, so that its errors do not affect the others.
     """
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
@@ -56,7 +56,7 @@ def collect(plugin: object) -> dict[Kind, tuple[Record, ...]]:
 
 
 def reason_of(error: BaseException) -> str:
-    """An exception on one line; ours speak for themselves, others need their type."""
+    """Return an exception as one line, with its type unless it is a `PluginError`."""
     if isinstance(error, PluginError):
         return str(error)
     first_line = str(error).strip().partition("\n")[0]
@@ -79,7 +79,7 @@ def _load(info: PluginInfo, entry: EntryPoint, enabled: list[PluginInfo]) -> Plu
     try:
         _refuse_namesakes(info, enabled)
         return dataclasses.replace(info, records=collect(entry.load()))
-    except (Exception, SystemExit) as error:  # whatever a third party's module does, the others still load
+    except (Exception, SystemExit) as error:  # a plugin can raise anything; the others still load
         return dataclasses.replace(info, status="failed", reason=reason_of(error))
 
 
@@ -110,7 +110,7 @@ def _refuse_misspelt(manager: pluggy.PluginManager, plugin: object) -> None:
 
 def _records(manager: pluggy.PluginManager, hook: str) -> Iterator[Record]:
     for result in getattr(manager.hook, hook)():
-        # A record alone, returned instead of yielded, is as wrong as any other value.
+        # A single record that is returned instead of yielded is refused too.
         for record in result if hasattr(result, "__iter__") else [result]:
             if not isinstance(record, Record) or record is result:
                 raise PluginError(f"{hook} should yield `Record(name, target, summary)`, not {record!r}")

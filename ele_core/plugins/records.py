@@ -1,4 +1,4 @@
-"""What a plugin yields, and what is known of a plugin once it was looked at."""
+"""The records that plugins yield, and the description of a loaded or failed plugin."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A component under a name: `Record("nearest", "my_package.decoders:Nearest", "One line on it.")`."""
+    """The name, class and summary of a component: `Record("nearest", "my_package.decoders:Nearest", "One line.")`."""
 
     name: str
     """What users write in a configuration, such as `decoder = "pgd"`."""
     target: str | type
-    """Where the class is, as `"package.module:Class"`, imported only when it is used; or the class itself."""
+    """The class as `"package.module:Class"`, which is imported only when it is used; or the class itself."""
     summary: str = ""
-    """One line for lists."""
+    """One line on the component, shown in lists."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -35,7 +35,7 @@ class Record:
 
     @property
     def location(self) -> str:
-        """The target as text, also where it is a class."""
+        """The target as `"package.module:Class"`, also if it is a class."""
         if isinstance(self.target, str):
             return self.target
         return f"{self.target.__module__}:{self.target.__qualname__}"
@@ -43,7 +43,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True)
 class PluginInfo:
-    """A plugin, where it comes from, and what it brings or why it brings nothing."""
+    """A plugin: its distribution, its status, and its records or the reason why it failed."""
 
     name: str
     distribution: str | None = None
@@ -54,7 +54,7 @@ class PluginInfo:
 
     @property
     def installed(self) -> bool:
-        """Whether a distribution brings it, so that a saved model finds it again on another machine."""
+        """Whether it comes from a distribution, so that a saved model can be loaded in another process."""
         return self.distribution is not None
 
     @property
@@ -66,7 +66,7 @@ class PluginInfo:
         return f"{self.name} ({self.origin})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything above as plain values, for `ele plugins --json`."""
+        """Return all of it as plain values, for `ele plugins --json`."""
         return {
             "name": self.name,
             "distribution": self.distribution,

@@ -1,7 +1,7 @@
-"""Finds components by name among the plugins that are loaded.
+"""The registry: finds components by name among the loaded plugins.
 
-When two plugins bring a component of the same kind and name, neither wins: asking for that name raises an error that
-names both, `clashes` and `ele plugins` show it, and every other name of both plugins works.
+When two plugins bring a component of the same kind and name, neither can be used: that name raises an error with both
+plugins, and `clashes` and `ele plugins` list it. All other components of both plugins work.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ NEXT_COMMAND = "Run `ele plugins` to see what is installed."
 
 @functools.cache
 def registry() -> Registry:
-    """The registry of this process: every installed plugin, loaded on the first call."""
+    """Return the registry of this process: every installed plugin, loaded on the first call."""
     return Registry(load_installed())
 
 
 def register(plugin: object, name: str | None = None) -> PluginInfo:
-    """Add a module or an object with hooks to this process, without installing it: for notebooks and tests."""
+    """Add a module or an object with hooks to the registry of this process, as for notebooks and tests."""
     return registry().register(plugin, name)
 
 
 def registry_of(component: Component) -> Registry:
-    """The registry that created a component; the installed plugins if it was built directly, as `Mine(config, …)`."""
+    """Return the registry that created a component; that of the installed plugins if it was built directly."""
     return component.registry or registry()
 
 
 def create_part(owner: Component, kind: Kind, choice: Choice, *args: Any, path: str = "") -> Any:
-    """The component that `choice`, an option of `owner`, names: from the registry that created `owner`."""
+    """Create the component that `choice`, an option of `owner`, names, with the registry that created `owner`."""
     return registry_of(owner).create(kind, choice, *args, path=path)
 
 
@@ -54,25 +54,25 @@ class Registry:
     # -- what there is --------------------------------------------------------------------------------------------
 
     def plugins(self) -> list[PluginInfo]:
-        """Every plugin, with its distribution, version, status, the reason of a failure, and its records."""
+        """Return every plugin, with its distribution, version, status, the reason of a failure, and its records."""
         return list(self._plugins)
 
     def records(self, kind: Kind) -> list[Record]:
-        """Every component of a kind, sorted by name; those of a clash appear once for each plugin."""
+        """Return every component of a kind, sorted by name; those of a clash appear once for each plugin."""
         records = [record for plugin in self._plugins for record in plugin.records.get(kind, ())]
         return sorted(records, key=lambda record: record.name)
 
     def names(self, kind: Kind) -> list[str]:
-        """The names of a kind, sorted."""
+        """Return the names of the components of a kind, sorted."""
         return sorted({record.name for record in self.records(kind)})
 
     def clashes(self) -> dict[tuple[Kind, str], list[PluginInfo]]:
-        """The names that more than one plugin brings, and which plugins these are."""
+        """Return the names that more than one plugin brings, each with these plugins."""
         providers = {(kind, name): self._providers(kind, name) for kind in HOOKS for name in self.names(kind)}
         return {key: plugins for key, plugins in providers.items() if len(plugins) > 1}
 
     def export(self) -> dict[str, Any]:
-        """Everything above as plain values, for `ele plugins --json`."""
+        """Return plugins and clashes as plain values, for `ele plugins --json`."""
         return {
             "plugins": [plugin.as_dict() for plugin in self._plugins],
             "clashes": [
@@ -84,7 +84,7 @@ class Registry:
     # -- one of them ----------------------------------------------------------------------------------------------
 
     def provider(self, kind: Kind, name: str) -> PluginInfo:
-        """The one plugin that brings a component. Raises `UnknownComponent`, or `PluginError` for a clash."""
+        """Return the plugin that brings a component. Raises `UnknownComponent`, or `PluginError` for a clash."""
         providers = self._providers(kind, name)
         if not providers:
             raise UnknownComponent(self._why_unknown(kind, name), fix=NEXT_COMMAND)
@@ -96,23 +96,23 @@ class Registry:
         return providers[0]
 
     def record(self, kind: Kind, name: str) -> Record:
-        """The record of a component."""
+        """Return the record of a component."""
         return next(record for record in self.provider(kind, name).records[kind] if record.name == name)
 
     def get(self, kind: Kind, name: str) -> type[Any]:
-        """The class of a component, imported now; one that its kind cannot use is a `PluginError`."""
+        """Import and return the class of a component; `PluginError` if it does not fit its kind."""
         plugin, record = self.provider(kind, name), self.record(kind, name)
         where = f"plugin {plugin}, {HOOKS[kind].singular} '{name}'"
         try:
             target = pkgutil.resolve_name(record.target) if isinstance(record.target, str) else record.target
-        except (Exception, SystemExit) as error:  # the module is a third party's: anything can happen
+        except (Exception, SystemExit) as error:  # a plugin's module can raise anything
             raise PluginError(f"cannot import {record.location}: {reason_of(error)}.", where=where) from error
         if complaint := _unfit(kind, target):
             raise PluginError(f"{record.location} {complaint}.", where=where)
         return cast("type[Any]", target)
 
     def create(self, kind: Kind, choice: Choice | Mapping[str, Any] | str, *args: Any, path: str = "") -> Any:
-        """The component that `choice` names, built as `cls(config, *args)`; `path` is where the choice stands."""
+        """Create the component that `choice` names as `cls(config, *args)`; errors name `path`, that of the choice."""
         from ele_core.config.resolve import resolve
 
         cls, config = resolve(kind, choice, path, self)
@@ -122,7 +122,7 @@ class Registry:
         return component
 
     def unknown(self, name: str) -> NoReturn:
-        """Raise the error for a name that is of no kind at all."""
+        """Raise the error for a name that no kind of component has."""
         names = sorted({each for kind in HOOKS for each in self.names(kind)})
         sentences = [f"no component is called '{name}'{_closest(name, names)}", *self._absent()]
         raise UnknownComponent(" ".join(sentences), fix=NEXT_COMMAND)
@@ -130,9 +130,9 @@ class Registry:
     # -- without installing ---------------------------------------------------------------------------------------
 
     def register(self, plugin: object, name: str | None = None) -> PluginInfo:
-        """Add a module or an object with hooks; under a name used before, it takes the place of the one before.
+        """Add a module or an object with hooks; it replaces one that was registered before under the same name.
 
-        What is wrong with it is raised here, also a component that another plugin brings already.
+        Raises `PluginError` for anything wrong with it, also if another plugin already brings one of its components.
         """
         name = name or str(getattr(plugin, "__name__", type(plugin).__name__))
         others = [other for other in self._plugins if other.installed or other.name != name]
@@ -159,7 +159,7 @@ class Registry:
         return " ".join([*sentences, *self._absent()])
 
     def _absent(self) -> list[str]:
-        """Sentences on the plugins that could have brought what is not found."""
+        """Return sentences on failed and disabled plugins, which may bring a component that is not found."""
         sentences = []
         failed = [f"{plugin}: {plugin.reason.rstrip('.')}" for plugin in self._plugins if plugin.status == "failed"]
         if failed:
@@ -199,5 +199,5 @@ def _unfit(kind: Kind, target: object) -> str | None:
     if not isinstance(config, type) or not issubclass(config, interfaces.ComponentConfig):
         return "has a Config that does not derive from ele_core.ComponentConfig"
     if "name" in config.model_fields:
-        return "has an option called 'name', which is the word that chooses the component itself"
+        return "has an option called 'name', which is reserved for the name of the component itself"
     return None

@@ -1,4 +1,4 @@
-"""A training in a folder: started, resumed, evaluated, recorded."""
+"""Runs: start a training in a folder, resume it, evaluate it and record results."""
 
 from typing import TYPE_CHECKING
 

@@ -21,7 +21,7 @@ from ele_core.model.evaluate import Evaluation
 
 FOLDER = "predictions"
 FORMAT = 1
-"""The layout of the JSON file; a file of another layout is ignored."""
+"""The version of the JSON file's layout; files of other versions are ignored."""
 LARGEST_TABLE = 1 << 30
 """Bytes of the largest table of predictions that is read."""
 
@@ -43,7 +43,7 @@ class StoredEvaluation:
     metrics: Mapping[str, float]
     date: str
     result: Evaluation | None = dataclasses.field(default=None, repr=False, compare=False)
-    """What was measured, if that was in this process: queries and structures need not be computed again."""
+    """The evaluation itself, if it was made in this process: queries and structures need not be computed again."""
     table: list[dict[str, str]] | None = dataclasses.field(default=None, repr=False, compare=False)
     """The rows, if they were written in this process."""
 

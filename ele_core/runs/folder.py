@@ -1,4 +1,4 @@
-"""The layout of a run's folder: what its files are called, whether it is free, begun or finished."""
+"""The layout of a run folder: the names of its files, and whether it is free, unfinished or finished."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ LARGEST_DATA = 1 << 30
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds something already."""
+    """Refuse a folder that is not empty or cannot be created."""
     if unfinished(folder):
-        fix = f"Go on with it: ele resume {folder}. Or choose another folder, or remove this one."
+        fix = f"Continue with: ele resume {folder}. Or choose another folder, or remove this one."
         raise ModelError("there is an unfinished run.", where=str(folder), fix=fix)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         fix = "Choose another with -o, or remove it."
         raise ModelError("there is something there already.", where=str(folder), fix=fix)
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not nearest.is_dir():
-        raise ModelError(f"cannot be made: {nearest} is a file.", where=str(folder), fix="Choose another with -o.")
+        raise ModelError(f"cannot be created: {nearest} is a file.", where=str(folder), fix="Choose another with -o.")
 
 
 def unfinished(folder: Path) -> bool:
-    """Whether there is a run that was begun and has no model yet."""
+    """Whether the folder holds a run that has no model yet."""
     return (folder / CONFIG).is_file() and not (folder / MODEL).is_dir()
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Remove the checkpoints of a training that has finished, where a kill left them."""
+    """Remove the checkpoints that a finished training left because it was killed."""
     for path in numbered(folder / CHECKPOINTS):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def read_config(folder: Path, overrides: Sequence[str] = (), registry: Registry | None = None) -> RunConfig:
-    """Load a run's configuration; if it cannot be used here, the error names the versions the run was begun with."""
+    """Load a run's configuration; if it cannot be used here, the error names the versions the run was started with."""
     try:
         return configuration.load(folder / CONFIG, overrides, registry)
     except (UnknownComponent, ConfigError) as error:
@@ -61,8 +61,8 @@ def read_config(folder: Path, overrides: Sequence[str] = (), registry: Registry 
             brought = read_json(folder / IDENTITY)["versions"].items()
         except (ModelError, KeyError, TypeError, AttributeError):
             raise error from None
-        begun = f"The run was begun with {', '.join(f'{name} {version}' for name, version in sorted(brought))}."
-        raise type(error)(error.what, where=error.where, fix=f"{error.fix or ''} {begun}".strip()) from None
+        started = f"The run was started with {', '.join(f'{name} {version}' for name, version in sorted(brought))}."
+        raise type(error)(error.what, where=error.where, fix=f"{error.fix or ''} {started}".strip()) from None
 
 
 def read_data(folder: Path) -> dict[str, Any]:
@@ -76,14 +76,14 @@ def read_data(folder: Path) -> dict[str, Any]:
 
 
 def rows_tensor(numbers: list[Any], count: int) -> Tensor:
-    """Row numbers below `count`, as data.json lists them; `ValueError` for anything else."""
+    """Return row numbers of data.json as a tensor; `ValueError` if one is not an integer from 0 to `count` - 1."""
     if not all(type(n) is int and 0 <= n < count for n in numbers):
         raise ValueError(f"a split is a list of rows, each from 0 to {count - 1}")
     return torch.tensor(numbers, dtype=torch.long)
 
 
 def finished_folder(folder: Path) -> Path:
-    """The folder of a finished run; anything else is refused."""
+    """Return `folder` if it holds a finished run; refuse anything else."""
     if unfinished(folder):
         raise ModelError("this run has not finished.", where=str(folder), fix=f"Finish it with: ele resume {folder}")
     if not (folder / CONFIG).is_file() or not (folder / MODEL).is_dir():

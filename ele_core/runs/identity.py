@@ -1,4 +1,4 @@
-"""What a run was begun with, and whether it may be resumed with what there is now."""
+"""The identity of a run: options, data and versions; and whether a run may be resumed after they have changed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ele_core.runtime.context import Context
 SAME_RESULTS = ("0.1.0",)
 """Earlier versions of ELE whose trainings this version continues with the same results, bit for bit."""
 SAMPLED = 10_000
-"""Extra outputs that are compared: there may be millions, on a disk."""
+"""The number of extra outputs that are compared: there may be millions of them, on disk."""
 
 
 def identity(prepared: Prepared, context: Context) -> dict[str, Any]:
-    """What a resumed training is compared by."""
+    """Return what must not change while a run is resumed, as identity.json holds it."""
     data, extra = prepared.data, prepared.data.extra
     return {
         "config": settled(prepared.config),
@@ -45,13 +45,13 @@ def identity(prepared: Prepared, context: Context) -> dict[str, Any]:
 
 
 def write_identity(folder: Path, prepared: Prepared, context: Context) -> None:
-    """Write what the run is trained with, as it is from now on."""
+    """Write identity.json and config.toml of a run."""
     write_text(folder / IDENTITY, json.dumps(identity(prepared, context), indent=2) + "\n")
     write_text(folder / CONFIG, configuration.dump(prepared.config))
 
 
 def versions(config: RunConfig) -> dict[str, str]:
-    """The versions of torch, ELE and every plugin that brings a component."""
+    """Return the versions of torch, ELE and every plugin that provides a component."""
     providers = [config.registry.provider(kind, name) for kind, name in configuration.components(config)]
     return {str(p.distribution): str(p.version) for p in providers} | {
         "ele": __version__,
@@ -60,23 +60,21 @@ def versions(config: RunConfig) -> dict[str, str]:
 
 
 def judge(folder: Path, prepared: Prepared, context: Context, accept_changes: bool) -> None:
-    """Say what has changed since a run began, and refuse what would not be the same run."""
+    """Report what has changed since the run was started, and refuse changes that would make it another run."""
     then, now = read_json(folder / IDENTITY), identity(prepared, context)
     if not isinstance(then, dict) or not all(isinstance(then.get(part), dict) for part in ("config", "versions")):
         raise ModelError("damaged: not the identity of a run.", where=str(folder / IDENTITY))
     changed = changes(then["config"], now["config"])
     beyond = [change for path, change in changed.items() if ".training." not in path]
     if beyond:
-        fix = "Only the options of a `training` section can change. Put the others back, or train anew."
+        fix = "Only the options of a `training` section can change. Undo the other changes, or train again."
         raise ModelError(f"the configuration has changed: {'; '.join(beyond)}.", where=str(folder), fix=fix)
     if any(then.get(part) != now[part] for part in ("data", "split", "extra")):
-        fix = "Bring back the data it began with, or train anew in another folder."
+        fix = "Restore the data it was started with, or train again in another folder."
         raise DataError("the data, or their split, have changed since the training began.", where=str(folder), fix=fix)
     changed |= changed_versions(then["versions"], now["versions"])
     if changed and not accept_changes:
-        fix = (
-            "Put it back, or continue with --accept-changes; the result then differs from that of a run never stopped."
-        )
+        fix = "Undo the change, or continue with --accept-changes: the result then differs from an uninterrupted run."
         raise ModelError(f"something has changed: {'; '.join(changed.values())}.", where=str(folder), fix=fix)
     for difference in (*changed.values(), *rounding(then, now)):
         context.monitor.message(f"continuing although something has changed: {difference}")
@@ -85,15 +83,15 @@ def judge(folder: Path, prepared: Prepared, context: Context, accept_changes: bo
 
 
 def changed_versions(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Name → how its version changed; not of ELE itself where the results stay the same."""
+    """Return name → how its version changed, without versions of ELE that give the same results."""
     same = [name for name in ("ele", OURS) if then.get(name) in SAME_RESULTS]
     return {name: text for name, text in changes(then, now).items() if name not in same}
 
 
 def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What has changed and matters only to the last bits, or to what is drawn."""
-    rounded = "equal up to rounding, not to the bit"
-    shared = "the same batches in the same order, but views and dropout are drawn otherwise: not equal to the bit"
-    said = {"device": rounded, "threads": rounded, "processes": shared}
-    differ = [part for part in said if then.get(part) != now[part]]
-    return [f"{part}: {then.get(part)} → {now[part]}; {said[part]}" for part in differ]
+    """Return the changes that affect only the rounding of results, or the random draws of views and dropout."""
+    rounded = "results are equal up to rounding, not bit-equal"
+    redrawn = "the batches stay the same, but views and dropout are drawn differently: results are not bit-equal"
+    effects = {"device": rounded, "threads": rounded, "processes": redrawn}
+    differ = [part for part in effects if then.get(part) != now[part]]
+    return [f"{part}: {then.get(part)} → {now[part]}; {effects[part]}" for part in differ]

@@ -1,4 +1,4 @@
-"""Long work with a run's model, such as an evaluation: stopped, it continues when the same is asked for again."""
+"""Long work with a run's model, such as an evaluation, that continues after a stop when it is started again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ele_core.runtime.signals import Stop
 
 
 def work_key(run: Path, config: RunConfig, settings: Any) -> str:
-    """A name for work with a run's model: equal for equal model, decoding, settings and versions."""
+    """Return a name for work with a run's model, equal for equal model, decoding, settings and versions."""
     decoding = {name: getattr(config, name) for name in DECODING}
     same = {
         "model": digest(run / MODEL / MANIFEST),
@@ -36,10 +36,10 @@ def work_key(run: Path, config: RunConfig, settings: Any) -> str:
 
 @contextmanager
 def resumable(run: Path, key: str, context: Context, every: float = EVERY) -> Iterator[Context]:
-    """Yield a context that keeps the state of the work called `key` in the run folder.
+    """Yield a context that writes checkpoints of the work called `key` into the run folder.
 
-    The state is removed when the block ends without an error: write the outcome inside. If the folder cannot be
-    written, or another process does the same work, no state is kept.
+    They are removed when the block ends without an error: write the results inside it. If the folder cannot be
+    written, or another process does the same work, there are no checkpoints.
     """
     folder = run / CHECKPOINTS / key
     with ExitStack() as stack:
@@ -50,7 +50,7 @@ def resumable(run: Path, key: str, context: Context, every: float = EVERY) -> It
         except (Locked, OSError) as error:
             refused = str(error)
         if context.processes.largest(len(refused)):
-            context.monitor.message(f"no state is kept of this: {refused}")
+            context.monitor.message(f"continuing without checkpoints: {refused}")
             yield context
             return
         work = Checkpoints(
@@ -65,10 +65,10 @@ def resumable(run: Path, key: str, context: Context, every: float = EVERY) -> It
             context.monitor.message("continuing where the same command was stopped")
         try:
             yield dataclasses.replace(context, work=work)
-        except OSError:  # the outcome could not be written: keep the state for the next try
+        except OSError:  # the results could not be written: keep a checkpoint for the next attempt
             work.save()
             raise
         work.clear()
     if context.processes.main:
-        with suppress(OSError):  # other work of the same run still goes on
+        with suppress(OSError):  # not empty: other work with the same run is unfinished
             folder.parent.rmdir()

@@ -1,4 +1,4 @@
-"""A measured result as a JSON file: what was run, on what, with which outcome, so that tables are made of records."""
+"""Records: an evaluation as a JSON file, with its data, metrics and versions, from which tables are made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DIGITS = 6
 def record(
     file: Path, run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
 ) -> None:
-    """Write the outcome of one evaluation with everything needed to get it again; `command` is what followed `ele`."""
+    """Write an evaluation with everything needed to reproduce it; `command` are the arguments of `ele`."""
     content = {
         **measurement(run, result, command=command, split=split, oracle=oracle, seconds=seconds),
         "training_seconds": training_seconds(run.folder),
@@ -41,7 +41,7 @@ def record(
 def measurement(
     run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
 ) -> dict[str, Any]:
-    """One evaluation as JSON can hold it: what was run, on what, and the outcome; all but how the run was trained."""
+    """Return an evaluation as JSON values: what was run, on what, and the metrics; without how the run was trained."""
     return {
         **circumstances(run, command=command, seconds=seconds),
         "split": split,
@@ -52,7 +52,7 @@ def measurement(
 
 
 def circumstances(run: Run, *, command: Sequence[str], seconds: float) -> dict[str, Any]:
-    """What was run, on what, when, by which versions on which machine, and for how long."""
+    """Return the command, date, data, machine, versions and duration of a measurement."""
     data = run.provenance
     return {
         "command": shlex.join(["ele", *command]),
@@ -69,7 +69,7 @@ def circumstances(run: Run, *, command: Sequence[str], seconds: float) -> dict[s
 
 
 def packages_in_use(run: Run) -> dict[str, str]:
-    """Of the packages that the run's plugins require, the versions of those that were imported."""
+    """Return the versions of the imported packages among those that the run's plugins require."""
     providers = {run.config.registry.provider(kind, name).distribution for kind, name in components(run.config)}
     required = {canonical(line) for name in providers if name for line in metadata.requires(name) or ()}
     modules = metadata.packages_distributions()
@@ -78,13 +78,13 @@ def packages_in_use(run: Run) -> dict[str, str]:
 
 
 def canonical(requirement: str) -> str:
-    """The name of a distribution, as two spellings of it agree."""
+    """Return the normalised name of the distribution that a requirement names."""
     found = re.match(r"[A-Za-z0-9._-]+", requirement)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
 def stage_seconds(folder: Path) -> dict[str, float]:
-    """When each stage of a training wrote its last line, in seconds since the start; a loss taken over has no stage."""
+    """Return when each stage of a training wrote its last line, in seconds since the start."""
     try:
         lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
     except OSError:
@@ -93,7 +93,7 @@ def stage_seconds(folder: Path) -> dict[str, float]:
 
 
 def training_seconds(folder: Path) -> float | None:
-    """Wall time of the training: the last time the run wrote down."""
+    """Return the wall time of the training: the last time that the run recorded, or None."""
     try:
         lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
     except OSError:

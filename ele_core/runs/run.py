@@ -35,7 +35,7 @@ from ele_core.runtime.distributed import Processes, process_group
 from ele_core.runtime.monitor import Callback, Monitor
 
 Source = RunConfig | str | Path | Mapping[str, Any]
-"""A configuration: resolved, or what `load_config` takes: a TOML file, a task's name, a mapping."""
+"""A resolved configuration, or what `load_config` takes: a TOML file, a task's name or a mapping."""
 
 
 class Run:
@@ -63,10 +63,10 @@ class Run:
         every: float = EVERY,
         surrogate_from: Run | None = None,
     ) -> Run:
-        """Train into `folder`, which must be new or empty; nothing is written before the training can begin.
+        """Train into `folder`, which must be new or empty; nothing is written before the data are checked.
 
-        `callbacks` are told what happens; a checkpoint is written `every` so many seconds; `surrogate_from` is a run
-        whose learned loss is taken over.
+        `callbacks` are notified of events; `every` is the time between checkpoints in seconds; `surrogate_from` is a
+        run whose trained surrogate is used instead of training a new one.
         """
         config, folder = as_config(config), Path(folder)
         with process_group() as processes:
@@ -96,13 +96,13 @@ class Run:
         overrides: Sequence[str] = (),
         registry: Registry | None = None,
     ) -> Run:
-        """Continue a training that was stopped; `overrides` may change how it trains, if changes are accepted."""
+        """Continue a training that was stopped; with `accept_changes`, `overrides` may change training options."""
         folder = Path(folder)
         if not layout.unfinished(folder):
             run = cls(folder, registry)
             if differ := changes(settled(run.config), settled(layout.read_config(folder, overrides, registry))):
-                what = f"this run has finished, nothing of its training can change: {'; '.join(differ.values())}."
-                raise ModelError(what, where=str(folder), fix="Train anew in another folder.")
+                what = f"this run has finished, its training options cannot change: {'; '.join(differ.values())}."
+                raise ModelError(what, where=str(folder), fix="Train again in another folder.")
             layout.remove_checkpoints(folder)
             (monitor or Monitor()).message("this run has finished already: there is nothing to do")
             return run
@@ -111,7 +111,8 @@ class Run:
             context = context_for(config, monitor, processes)
             if config.data is None and config.task is None:
                 fix = "Call fit again with the same arguments and run=…: it continues from the last checkpoint."
-                raise ModelError("this run was started from Python, which has its data.", where=str(folder), fix=fix)
+                what = "this run was started from Python, and its data are not in a file."
+                raise ModelError(what, where=str(folder), fix=fix)
             with processes.main_first():
                 prepared = prepare(config, context)
             model = assemble(prepared, context)
@@ -122,7 +123,7 @@ class Run:
 
     @classmethod
     def _trained(cls, folder: Path, registry: Registry, model: Model, prepared: Prepared) -> Run:
-        """A run that was trained in this process: neither its model nor its data need be loaded again."""
+        """Return a run that was trained in this process, without loading its model and data again."""
         run = cls(folder, registry)
         run._model, run._prepared = model, prepared
         return run
@@ -138,38 +139,39 @@ class Run:
         return layout.read_data(self.folder)
 
     def references(self) -> Sequence[Reference]:
-        """Published results of the run's task, if it trained on the task's own data."""
+        """Return the published results of the run's task, if the run was trained on the task's own data."""
         if self.config.task is None or self.config.data is not None:
             return ()
         task: type[Task] = self.config.registry.get("task", self.config.task.name)
         return task.references
 
     def surrogate_for(self, config: RunConfig) -> Mapping[str, Tensor]:
-        """The weights of this run's surrogate, for another run with the same surrogate and the same outputs."""
+        """Return the weights of this run's surrogate, for a run with the same options of `output` and `surrogate`."""
         model = self.model()
         then, now = settled(configuration.with_output(self.config, model.space.config)), settled(config)
         parts = ("output.", "surrogate.")
         differ = [text for path, text in changes(then, now).items() if path.startswith(parts)]
         if differ:
             what = f"its surrogate cannot be used, the configuration differs: {'; '.join(differ)}."
-            raise ConfigError(what, where=str(self.folder), fix="Leave `output` and `surrogate` as they are there.")
+            fix = "Give `output` and `surrogate` the same options as in that run."
+            raise ConfigError(what, where=str(self.folder), fix=fix)
         return model.surrogate.state()
 
     def model(self, overrides: Sequence[str] = ()) -> Model:
-        """The trained model; `overrides` may change how it decodes, nothing else."""
+        """Return the trained model; `overrides` may change only how it decodes."""
         config = layout.read_config(self.folder, overrides, self.registry)
         fixed = [name for name in RunConfig.model_fields if name not in DECODING]
         changed = [name for name in fixed if getattr(config, name) != getattr(self.config, name)]
         if changed:
             what = f"{', '.join(changed)} cannot change after training."
-            raise ConfigError(what, where="--set", fix=f"What can: {', '.join(DECODING)}.")
+            raise ConfigError(what, where="--set", fix=f"Only {', '.join(DECODING)} can.")
         device = pick_device(config.device)
         if self._model is None or self._model.device != device:
             self._model = load_model(self.folder / layout.MODEL, device, self.registry)
         return dataclasses.replace(self._model, config=config)
 
     def data(self, context: Context) -> Prepared:
-        """The data of the training, with the split that was used; refused if the data have changed since."""
+        """Return the data of the training, in the same split; refuse data that have changed since."""
         if self._prepared is None:
             self._prepared = self._read_data(context)
         return self._prepared
@@ -199,7 +201,7 @@ class Run:
     ) -> Evaluation:
         """Measure the model on a split of its own data and write each prediction to `predictions/`.
 
-        An evaluation that was stopped continues when it is asked for again.
+        An evaluation that was stopped continues when it is called again with the same arguments.
         """
         model = self.model(overrides)
         with process_group() as processes:
@@ -217,26 +219,26 @@ class Run:
         return result
 
     def evaluation(self, model: Model, settings: Settings) -> StoredEvaluation | None:
-        """The evaluation that was stored for this model and these settings; None if there is none."""
+        """Return the evaluation that was stored for this model and these settings, or None."""
         key = work_key(self.folder, model.config, settings)
         return self._evaluations.get(key) or find(self.folder, key, model.config.decoder.name, settings)
 
     def resumable(
         self, model: Model, settings: Any, context: Context, every: float = EVERY
     ) -> AbstractContextManager[Context]:
-        """A context for long work with this run's model: stopped, it continues when the same is asked for again.
+        """Return a context for long work with this run's model, which continues after a stop if it is started again.
 
-        `settings` are what else the outcome depends on.
+        `settings` are everything else that the results depend on.
         """
         return resumable(self.folder, work_key(self.folder, model.config, settings), context, every)
 
 
 def as_config(source: Source) -> RunConfig:
-    """A resolved configuration."""
+    """Load `source` unless it is a resolved configuration already."""
     return source if isinstance(source, RunConfig) else configuration.load(source)
 
 
 def context_for(config: RunConfig, monitor: Monitor | None, processes: Processes) -> Context:
-    """The context of a configuration; of several processes only the main one reports."""
+    """Return the context of a configuration; of several processes only the main one reports."""
     shown = monitor if processes.main and monitor is not None else Monitor()
     return Context(config.seed, pick_device(config.device), shown, processes=processes)

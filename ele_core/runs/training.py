@@ -1,4 +1,4 @@
-"""Training in a run folder: begun once, resumed as often as needed, with the same result bit for bit."""
+"""Training in a run folder: after any number of stops and resumes, the results are the same bit for bit."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def begin(
     surrogate: Mapping[str, torch.Tensor] | None = None,
     surrogate_from: str | None = None,
 ) -> None:
-    """Create the run folder atomically, with everything known before the training; never overwrite another.
+    """Create the run folder atomically, with all files known before the training; never overwrite another folder.
 
     `surrogate` holds the weights of a surrogate that the run `surrogate_from` trained: only the regressor is trained.
     """
-    describe(prepared.config)  # a model that could not be saved is refused before it is trained
+    describe(prepared.config)  # refuse a model that cannot be saved before it is trained
     if not context.processes.main:
         return
     with new_folder(folder) as target:
@@ -64,7 +64,7 @@ def train_in(
     advice: str | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Model:
-    """Train an assembled model in a folder that `begin` made, from its last checkpoint if there is one; save it there.
+    """Train a model in a folder that `begin` created, from its last checkpoint if there is one, and save it there.
 
     Of several processes only the main one writes and calls the callbacks.
     """
@@ -73,7 +73,7 @@ def train_in(
     advice = advice or f"Continue with: ele resume {folder}"
     with locked(checkpoints / "lock", "training") if processes.main else nullcontext(), Stop().listening() as stop:
         finished = processes.largest(int(processes.main and not unfinished(folder)))
-        if finished:  # by another process, between our look and our lock
+        if finished:  # by another process, before this one had the lock
             return load_model(folder / MODEL, context.device, prepared.config.registry)
         judge(folder, prepared, context, accept_changes)
         journal = FileMonitor(folder)
@@ -88,14 +88,14 @@ def train_in(
         )
         if work.load() and journal.lines["metrics.jsonl"]:
             context.monitor.message(f"resumed from checkpoint {work.number}, during {work.current}")
-        told = Callbacks(context.monitor, *((journal, *callbacks) if processes.main else ()))
+        monitor = Callbacks(context.monitor, *((journal, *callbacks) if processes.main else ()))
         try:
-            with told.training(folder, journal.evaluations):
-                fit(model, prepared, dataclasses.replace(context, monitor=told, work=work))
+            with monitor.training(folder, journal.evaluations):
+                fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
             if processes.main:
                 remove_unfinished(folder, MODEL)
                 save_model(model, folder / MODEL)
-        except OSError as error:  # a full disk: the last checkpoints stay
+        except OSError as error:  # a full disk: the last checkpoints are intact
             what = f"cannot be written: {error.strerror or error}."
             raise ModelError(what, where=str(error.filename or folder), fix=f"Make room. {advice}") from error
         work.clear()
@@ -106,10 +106,10 @@ def train_in(
 def fit_in(
     folder: Path, prepared: Prepared, context: Context, *, every: float = EVERY, callbacks: Sequence[Callback] = ()
 ) -> Model:
-    """Train in `folder`: begin, continue from a checkpoint, or load the model if the training has finished."""
+    """Train in `folder`: start, continue from a checkpoint, or load the model if the training has finished."""
     if (folder / MODEL).is_dir() and (folder / IDENTITY).is_file():
         judge(folder, prepared, context, accept_changes=False)
-        context.monitor.message(f"{folder}: finished already, its model is loaded")
+        context.monitor.message(f"{folder}: this run has finished already, loading its model")
         model = load_model(folder / MODEL, context.device, prepared.config.registry)
         return dataclasses.replace(model, config=prepared.config)  # how to decode may have changed
     model = assemble(prepared, context)
@@ -123,7 +123,7 @@ def fit_in(
 
 
 def provenance(data: DataSet) -> dict[str, Any]:
-    """What data.json holds: where the data came from, how they were split, and which rows were left out and why."""
+    """Return the content of data.json: source, fingerprint, split, and which rows were left out and why."""
     return {
         "ele": __version__,
         "source": data.source,

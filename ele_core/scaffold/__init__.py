@@ -1,4 +1,4 @@
-"""`ele new-plugin`: a package with an output space of its own that installs, passes its tests and trains as it is."""
+"""Write the package of `ele new-plugin`: an output space and a task that can be installed, tested and trained."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FILES = {
     "src/{module}/task.py": "task.py",
     "tests/test_{word}.py": "test.py",
 }
-"""Each file of the package, and the template it is made of."""
+"""Each file of the package, and its template."""
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 40
-"""The most characters of a name."""
+"""The largest number of characters in a name."""
 
 
 def write_plugin(name: str, folder: Path) -> list[str]:
-    """Write the package of the plugin `name` as `folder`, all of it or nothing; the files, as paths inside it."""
+    """Write the package of the plugin `name` to `folder`, completely or not at all; return the paths of its files."""
     check_name(name)
     if folder.exists() or folder.is_symlink():
         raise ConfigError("there is something there already.", where=str(folder), fix="Choose another with -o.")
@@ -42,14 +42,14 @@ def write_plugin(name: str, folder: Path) -> list[str]:
 
 
 def plugin_files(name: str) -> dict[str, str]:
-    """The files of the package: path → text."""
+    """Return the files of the package: path → text."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     templates = files("ele_core.scaffold") / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda template: (templates / f"{template}.jinja").read_text(encoding="utf-8")),
         undefined=StrictUndefined,
-        autoescape=False,  # these are files of code, and the name is checked
+        autoescape=False,  # the files are code, not HTML, and the name is checked
         keep_trailing_newline=True,
     )
     words = name_forms(name)
@@ -57,14 +57,14 @@ def plugin_files(name: str) -> dict[str, str]:
 
 
 def name_forms(name: str) -> dict[str, str]:
-    """How `name` is written in the files: traffic-lights, traffic_lights, ele_traffic_lights, TrafficLights."""
+    """Return how the files spell `name`: traffic-lights, traffic_lights, ele_traffic_lights, TrafficLights."""
     word = name.replace("-", "_")
     camel = "".join(part.capitalize() for part in name.split("-"))
     return {"name": name, "word": word, "module": f"ele_{word}", "prefix": camel, "ele_version": __version__}
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be that of a package, or that an installed plugin has already."""
+    """Refuse a name that a package cannot have, or that is already in use."""
     if not NAME.fullmatch(name) or len(name) > LONGEST:
         rule = f"is lower-case letters, digits and single hyphens, begins with a letter, and has at most {LONGEST}"
         raise ConfigError(f"a plugin's name {rule} characters.", where=repr(name), fix=f"Try '{nearest_name(name)}'.")
@@ -73,13 +73,13 @@ def check_name(name: str) -> None:
 
 
 def nearest_name(name: str) -> str:
-    """A good name that is much like `name`."""
+    """Return a valid name that is similar to `name`."""
     cleaned = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789")[:LONGEST].strip("-")
     return cleaned or "colours"
 
 
 def name_owner(name: str) -> str | None:
-    """Who has the name already: a plugin, the plugin of an output space or task, or a package that can be imported."""
+    """Return what already has the name: a plugin, its output space or task, or an installed package; else None."""
     from ele_core.plugins import registry
 
     for plugin in registry().plugins():

@@ -130,7 +130,7 @@ def test_inputs_and_outputs_must_stand_in_pairs(pairs):
     ]:
         with pytest.raises(DataError, match=message):
             quick().fit(x, y)
-    with pytest.raises(DataError, match="validation: 2 inputs but 1 outputs"):
+    with pytest.raises(DataError, match="validation: 2 inputs but 1 output"):
         quick().fit(*pairs, validation=(["one", "two"], ["1"]))
     with pytest.raises(DataError, match="the validation set is empty"):
         quick().fit(*pairs, validation=([], []))

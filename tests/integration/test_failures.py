@@ -83,7 +83,7 @@ def test_a_run_whose_plugin_is_gone_says_which(undisturbed):
     done = ele("evaluate", undisturbed, env={**os.environ, "ELE_DISABLED_PLUGINS": "sequences"})
     assert done.returncode != 0
     assert "sequence" in done.stderr
-    assert "The run was begun with ele " in done.stderr
+    assert "The run was started with ele " in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_cannot_be_written_still_predicts(undisturbed, tmp_path):
     (run / "checkpoints").write_text("a file where the folder should be")
     done = ele("predict", run, "-", input="one\n")
     assert done.returncode == 0, done.stderr
-    assert "no state is kept of this" in done.stderr
+    assert "continuing without checkpoints" in done.stderr
     assert len(done.stdout.splitlines()) == 2
 
 

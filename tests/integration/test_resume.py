@@ -112,7 +112,7 @@ def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
         assert f"{run}: this run has not finished. Finish it with: ele resume {run}" in done.stderr
     again = ele("train", config, "-o", run)
     assert again.returncode == 1
-    assert "there is an unfinished run. Go on with it: ele resume" in again.stderr
+    assert "there is an unfinished run. Continue with: ele resume" in again.stderr
 
 
 def test_the_checkpoint_before_a_damaged_one_stays_after_the_next(stopped_run):
@@ -251,7 +251,7 @@ def test_a_finished_run_has_nothing_to_resume(undisturbed):
     assert "surrogate.dimm" in ele("resume", undisturbed, "--set", "surrogate.dimm=8").stderr
     changed = ele("resume", undisturbed, "--set", "surrogate.dim=8")
     assert changed.returncode == 1
-    assert "this run has finished, nothing of its training can change: surrogate.dim: 16 → 8." in changed.stderr
+    assert "this run has finished, its training options cannot change: surrogate.dim: 16 → 8." in changed.stderr
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):

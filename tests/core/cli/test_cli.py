@@ -94,6 +94,22 @@ def test_every_command_has_help(path, flag):
     assert len(result.output.splitlines()) > 4
 
 
+@pytest.mark.parametrize("group", [(), ("debug",)], ids=" ".join)
+def test_the_summary_of_every_command_is_a_whole_sentence_at_80_columns(group):
+    output = CliRunner().invoke(cli, [*group, "--help"], terminal_width=80).output
+    summaries = [line for line in output.partition("Commands:\n")[2].partition("\n\n")[0].splitlines() if line.strip()]
+    assert len(summaries) == len([path for path in commands(cli) if path[:-1] == group])
+    for line in summaries:
+        assert line.endswith("."), line
+        assert not line.endswith("..."), line
+
+
+@pytest.mark.parametrize(("command", "rule"), [(("train",), "raise"), (("debug", "data"), "skip")], ids=str)
+def test_the_help_names_what_happens_by_default_to_rows_that_cannot_be_used(command, rule):
+    text = " ".join(CliRunner().invoke(cli, [*command, "--help"]).output.split())
+    assert f"or omit them (skip) [default: {rule}]." in text
+
+
 def test_the_commands_are_those_of_the_documentation():
     assert {" ".join(path) for path in commands(cli)} >= {
         *("plugins", "init", "train", "resume", "predict", "evaluate", "debug", "debug config", "debug data"),

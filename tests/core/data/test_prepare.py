@@ -156,7 +156,7 @@ def test_the_account_of_the_data_counts_duplicates_and_what_was_left_out(tmp_pat
     text = describe_data(load(write(tmp_path, "pairs.csv", rows), on_error="skip"))
     assert "pairs        21, of them 18 training, 1 validation, 2 test" in text
     assert "20 different" in text
-    assert "left out     1 rows\n  row 22: '': the text is empty." in text
+    assert "left out     1 row\n  row 22: '': the text is empty." in text
     assert "example      word" in text
 
 

@@ -183,5 +183,5 @@ def test_predictions_print_a_line_an_input_and_a_missing_input_is_named():
     found = Predictions(space, ["x", "y"], Decoding(space.pack(["ab", "b"]), torch.tensor([[0.5], [0.25]])))
     assert str(found).splitlines() == ["x → ab  (energy 0.5)", "y → b  (energy 0.25)"]
     traced = Predictions(space, ["x"], Decoding(space.pack(["ab"]), torch.tensor([[0.5]]), Trace([], [], [])))
-    with pytest.raises(IndexError, match="there is no input 9: 1 were decoded"):
+    with pytest.raises(IndexError, match="there is no input 9: these are the predictions for 1 input"):
         traced.trace(9)

@@ -73,7 +73,7 @@ def test_exact_match_is_measured_also_where_a_space_does_not_list_it(predictor, 
 
 
 def test_a_single_truth_is_not_spread_over_many_inputs(predictor):
-    with pytest.raises(DataError, match="3 inputs but 1 outputs"):
+    with pytest.raises(DataError, match="3 inputs but 1 output"):
         evaluate(predictor.model_, ["one"] * 3, outputs(predictor, ["1"]), context=Context())
 
 

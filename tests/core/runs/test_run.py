@@ -221,7 +221,7 @@ def test_rows_left_out_are_written_down_with_their_reason(tmp_path):
     Run.start(config, tmp_path / "run", recorder)
     data = json.loads((tmp_path / "run" / "data.json").read_text())
     assert data["rejected"] == [{"row": 30, "text": "", "reason": "the text is empty."}]
-    assert "1 rows left out" in recorder.messages[0]
+    assert "1 row left out" in recorder.messages[0]
 
 
 def test_only_a_tasks_own_data_have_references(copy, tmp_path):
