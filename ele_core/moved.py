@@ -17,6 +17,7 @@ MOVED = {
     "checkpoint": "runtime.checkpoint",
     "context": "runtime.context",
     "decoding": "components.decoders",
+    "decoding.candidates": "components.decoders.candidates components.decoders.nearest",
     "devices": "runtime.device",
     "distributed": "runtime.distributed",
     "encoders": "components.encoders.flat",

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.components.decoders.candidates import sizes_of_own
 from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
+from ele_core.components.decoders.nearest import sizes_of_own
 from ele_core.config import RunConfig
 from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError, ModelError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +75,13 @@ def read_data(folder: Path) -> dict[str, Any]:
     return used
 
 
-def rows_tensor(numbers: list[Any], count: int) -> Tensor:
-    """Return row numbers of data.json as a tensor; `ValueError` if one is not an integer from 0 to `count` - 1."""
-    if not all(type(n) is int and 0 <= n < count for n in numbers):
-        raise ValueError(f"a split is a list of rows, each from 0 to {count - 1}")
-    return torch.tensor(numbers, dtype=torch.long)
+def split_rows(folder: Path, used: Mapping[str, Any], count: int) -> list[Tensor]:
+    """The training, validation and test rows that data.json lists, each below `count`."""
+    lists = [used[name] for name in SPLITS]
+    if not all(type(row) is int and 0 <= row < count for rows in lists for row in rows):
+        what = f"damaged: a split is a list of rows, each from 0 to {count - 1}."
+        raise ModelError(what, where=str(folder / DATA))
+    return [torch.tensor(rows, dtype=torch.long) for rows in lists]
 
 
 def finished_folder(folder: Path) -> Path:

@@ -15,19 +15,16 @@ from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.config.diff import DECODING, changes, settled
 from ele_core.data.prepare import Prepared, prepare
-from ele_core.data.summary import summary
 from ele_core.errors import ConfigError, DataError, ModelError
-from ele_core.files.archive import brief
 from ele_core.interfaces import Reference, Task
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model
 from ele_core.model.model import Model
-from ele_core.model.train import assemble
 from ele_core.plugins import Registry
 from ele_core.runs import folder as layout
 from ele_core.runs.evaluations import Settings, StoredEvaluation, find, store
 from ele_core.runs.long_work import resumable, work_key
-from ele_core.runs.training import begin, train_in
+from ele_core.runs.start import resume, start
 from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
@@ -71,18 +68,8 @@ class Run:
         config, folder = as_config(config), Path(folder)
         with process_group() as processes:
             context = context_for(config, monitor, processes)
-            if processes.main:
-                layout.check_free(folder)
-            with processes.main_first():
-                prepared = prepare(config, context)
-            model = assemble(prepared, context)
-            context.monitor.message(summary(prepared))
-            surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
-            donor = None if surrogate_from is None else surrogate_from.folder.resolve().name
-            begin(folder, prepared, context, surrogate, donor)
-            processes.wait()
-            trained = train_in(folder, model, prepared, context, every=every, callbacks=callbacks)
-        return cls._trained(folder, config.registry, trained, prepared)
+            trained = start(config, folder, context, surrogate_from=surrogate_from, every=every, callbacks=callbacks)
+        return cls._trained(folder, config.registry, *trained)
 
     @classmethod
     def resume(
@@ -109,17 +96,8 @@ class Run:
         with process_group() as processes:
             config = layout.read_config(folder, overrides, registry)
             context = context_for(config, monitor, processes)
-            if config.data is None and config.task is None:
-                fix = "Call fit again with the same arguments and run=…: it continues from the last checkpoint."
-                what = "this run was started from Python, and its data are not in a file."
-                raise ModelError(what, where=str(folder), fix=fix)
-            with processes.main_first():
-                prepared = prepare(config, context)
-            model = assemble(prepared, context)
-            trained = train_in(
-                folder, model, prepared, context, every=every, accept_changes=accept_changes, callbacks=callbacks
-            )
-        return cls._trained(folder, config.registry, trained, prepared)
+            trained = resume(config, folder, context, accept_changes=accept_changes, every=every, callbacks=callbacks)
+        return cls._trained(folder, config.registry, *trained)
 
     @classmethod
     def _trained(cls, folder: Path, registry: Registry, model: Model, prepared: Prepared) -> Run:
@@ -183,10 +161,7 @@ class Run:
             what = f"{prepared.data.source} has changed since the training."
             fix = "Evaluate on the data it was trained with, or train again."
             raise DataError(what, where=str(self.folder), fix=fix)
-        try:
-            rows = [layout.rows_tensor(used[name], len(prepared.data)) for name in layout.SPLITS]
-        except ValueError as error:
-            raise ModelError(f"damaged: {brief(error)}.", where=str(self.folder / layout.DATA)) from None
+        rows = layout.split_rows(self.folder, used, len(prepared.data))
         return dataclasses.replace(prepared, data=prepared.data.with_split(*rows))
 
     def evaluate(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_IMPORTED = 24
+MOST_IMPORTED = 18
 HEAVY = ("torch", "rdkit", "sklearn", "numba", "networkx", "tokenizers", "scipy")
 
 
@@ -75,6 +75,8 @@ def test_a_module_says_what_it_is_for_and_leans_on_few_others():
         for file in (ROOT / package).rglob("*.py"):
             source = file.read_text()
             assert source.startswith('"""'), file
+            if file.name == "__init__.py" and file.parent.name in ("cli", "testing"):  # tables of contents
+                continue
             assert len(imported_modules(source)) <= MOST_IMPORTED, (file, sorted(imported_modules(source)))
 
 

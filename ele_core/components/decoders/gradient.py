@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core.components.decoders.candidates import nearest
 from ele_core.components.decoders.joining import concatenated
+from ele_core.components.decoders.nearest import nearest
 from ele_core.interfaces import Candidates, ComponentConfig, Decoder, Decoding, Problem, Trace, Variant
 from ele_core.numerics.keys import hash_rows, mix
 from ele_core.runtime.context import Context
