@@ -26,7 +26,6 @@ from ele_core.model.train import assemble, fit
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
 from ele_core.runs.training import fit_in
-from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
@@ -98,7 +97,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         extra_outputs: Sequence[Any] | None = None,
         validation: Held = 0.05,
         run: str | Path | None = None,
-        checkpoint_every: float = EVERY,
+        checkpoint_every: float = 60.0,
     ) -> Self:
         """Learn from inputs `X` and objects `y`.
 
