@@ -71,7 +71,7 @@ def check(
         if not as_json:
             show(*reports[-1])
     if as_json:
-        told = [
+        components = [
             {
                 "kind": s.kind,
                 "name": s.name,
@@ -80,7 +80,7 @@ def check(
             }
             for s, r in reports
         ]
-        click.echo(json.dumps({"components": told}, indent=2, ensure_ascii=False))
+        click.echo(json.dumps({"components": components}, indent=2, ensure_ascii=False))
     if not all(result.ok for _, results in reports for result in results):
         click.get_current_context().exit(1)
 

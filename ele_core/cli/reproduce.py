@@ -153,4 +153,4 @@ def describe(work: Reproduction) -> None:
         click.echo(f"  {job.name}: {state}")
     for row, reason in plan.skipped.items():
         click.echo(f"  {row}: skipped, {reason}")
-    click.echo(f"{len(missing)} of {len(plan.jobs)} to do, about {in_words(forecast.seconds(missing))} in total.")
+    click.echo(f"{len(missing)} of {len(plan.jobs)} to do, about {in_words(forecast.seconds(missing))} in all.")

@@ -296,8 +296,11 @@ def test_the_score_is_the_primary_metric_and_greater_is_better(predictor, pairs,
 
 @pytest.mark.parametrize("call", ["score", "evaluate"])
 def test_scoring_needs_pairs(predictor, pairs, call):
-    for x, y in [(pairs[0][:5], pairs[1][:1]), (pairs[0][:1], pairs[1][:5])]:
-        with pytest.raises(DataError, match="inputs but"):
+    for x, y, sizes in [
+        (pairs[0][:5], pairs[1][:1], "5 inputs but 1 output"),
+        (pairs[0][:1], pairs[1][:5], "1 input but 5 outputs"),
+    ]:
+        with pytest.raises(DataError, match=sizes):
             getattr(predictor, call)(x, y)
     with pytest.raises(DataError, match="nothing to evaluate"):
         getattr(predictor, call)([], [])
