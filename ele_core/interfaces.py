@@ -1,7 +1,7 @@
 """The base classes that a plugin author implements: the one file to read before writing a plugin.
 
 How data flow: `OutputSpace.pack` turns objects into a batch; `Surrogate.embed` maps a batch to embeddings, whose
-squared distances are the loss; `Regressor.predict` maps inputs to queries, which are predicted embeddings;
+squared distances are the loss; `Regressor.predict` maps inputs to queries, usually predicted embeddings;
 `Decoder.decode` finds the structures of least energy for each query; `OutputSpace.unpack` turns them into objects.
 
 Every component is a class with a nested pydantic `Config`, and is built as `Component(config, …)`.
@@ -286,7 +286,7 @@ class Stage:
 
 
 class Learner(Component, ABC):
-    """A component with a `fit` method, whose result can be saved, restored and moved to a device."""
+    """A component that learns in `fit`; what it has learned can be saved, restored and moved to a device."""
 
     stages: ClassVar[Sequence[Stage]] = ()
     """The stages of `fit` that report evaluations, in order; reports and tuning read the metric that `decides`."""
@@ -440,7 +440,7 @@ class Backbone(Component, nn.Module, ABC):
 
 
 class Regressor(Learner):
-    """A map from inputs to queries, which are predicted embeddings. Built as `Regressor(config, inputs, surrogate)`."""
+    """A map from inputs to queries, usually predicted embeddings. Built as `Regressor(config, inputs, surrogate)`."""
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
         super().__init__(config)
