@@ -202,6 +202,27 @@ def test_a_component_of_ones_own_keeps_its_laws_and_trains(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_callbacks_follow_log_and_stop_a_training(tmp_path):
+    claims = """
+import json
+from pathlib import Path
+assert [step for step, _ in tracker.rows] == [1, 2, 3, 3, 6, 9]
+assert {name.split("/")[0] for _, metrics in tracker.rows for name in metrics} == {"embedding", "regression"}
+written = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+assert written and len(written) == len(followed.rows)
+for row, (step, metrics) in zip(written, followed.rows):
+    assert row.pop("step") == step
+    stage = row.pop("stage")
+    row.pop("best")
+    assert metrics == {f"{stage}/{name}": value for name, value in row.items()}
+assert list(Path("logged/tensorboard").glob("events.out.tfevents.*"))
+assert len(limited.predict(words[:3])) == 3
+"""
+    done = run_python(DOCS / "how-to" / "callbacks.md", tmp_path, then=claims)
+    assert done.returncode == 0, done.stderr
+    assert "stopped: embedding, step 1" in done.stdout
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_commands_on_the_pages_exist(page):
     wrong = [f"line {line}: {problem}" for line, words in ele_commands(page) if (problem := wrong_with(cli, words))]
