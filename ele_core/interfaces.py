@@ -537,6 +537,8 @@ class Decoder(Component, ABC):
     """The variants that `ele sweep` compares; empty: only the decoder as configured, under its registered name."""
     traces: ClassVar[bool] = False
     """Whether `decode` can record a `Trace`; only then is it given the argument `trace`."""
+    trace_note: ClassVar[str] = ""
+    """What the steps of a trace are, in a sentence or two that the report shows beside them."""
 
     @property
     def needs_gradient(self) -> bool:

@@ -25,6 +25,8 @@ class Trajectory:
     """The steps of one decoder for one input, from start to end."""
 
     decoder: str
+    note: str
+    """What the steps are, as the decoder declares it."""
     group: str
     row: int
     truth: int
@@ -54,11 +56,12 @@ def trajectories(
         trace = model.decode(queries[rows], decoder, trace=True, context=context).trace
         if trace is None:
             continue
+        note = model.decoder(decoder).trace_note
         ways = [followed(model, trace, place, metric, measured.texts["truth"][row]) for place, row in enumerate(rows)]
         for group, members in groups.items():
             own = [rows.index(row) for row in members[:TRIED]]
             longest = sorted(own, key=lambda place: -len(set(ways[place].texts)))[:SHOWN]
-            found += [ways[place].drawn(decoder.name, group, rows[place], drawings) for place in sorted(longest)]
+            found += [ways[place].drawn(decoder.name, note, group, rows[place], drawings) for place in sorted(longest)]
     return found
 
 
@@ -72,11 +75,11 @@ class Way:
     scores: list[float]
     truth: str
 
-    def drawn(self, decoder: str, group: str, row: int, drawings: Drawings) -> Trajectory:
+    def drawn(self, decoder: str, note: str, group: str, row: int, drawings: Drawings) -> Trajectory:
         """The trajectory, with every structure drawn against the truth."""
         numbers = [drawings.number(text, self.truth) for text in self.texts]
         truth = drawings.number(self.truth)
-        return Trajectory(decoder, group, row, truth, self.steps, self.energies, self.scores, numbers)
+        return Trajectory(decoder, note, group, row, truth, self.steps, self.energies, self.scores, numbers)
 
 
 def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth: str) -> Way:

@@ -11,8 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ele_core import config as configuration
-from ele_core.config import RunConfig
+from ele_core.config import RunConfig, load, with_output
 from ele_core.config.diff import DECODING, changes, settled
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
@@ -126,7 +125,7 @@ class Run:
     def surrogate_for(self, config: RunConfig) -> Mapping[str, Tensor]:
         """Return the weights of this run's surrogate, for a run with the same options of `output` and `surrogate`."""
         model = self.model()
-        then, now = settled(configuration.with_output(self.config, model.space.config)), settled(config)
+        then, now = settled(with_output(self.config, model.space.config)), settled(config)
         parts = ("output.", "surrogate.")
         differ = [text for path, text in changes(then, now).items() if path.startswith(parts)]
         if differ:
@@ -210,7 +209,7 @@ class Run:
 
 def as_config(source: Source) -> RunConfig:
     """Load `source` unless it is a resolved configuration already."""
-    return source if isinstance(source, RunConfig) else configuration.load(source)
+    return source if isinstance(source, RunConfig) else load(source)
 
 
 def context_for(config: RunConfig, monitor: Monitor | None, processes: Processes) -> Context:

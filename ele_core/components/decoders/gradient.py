@@ -31,6 +31,10 @@ class GradientDecoder(Decoder):
     """
 
     traces = True
+    trace_note = (
+        "The descent that starts at the best candidate. Each step moves a relaxed point; the page shows the structure "
+        "nearest to it. pgd returns the best structure of all its descents."
+    )
     variants = (
         Variant("pgd-random", {"start": "random"}, "pgd from random candidates"),
         Variant("pgd-best", {"start": "best"}, "pgd from the best candidates"),

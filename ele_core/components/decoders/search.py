@@ -31,6 +31,7 @@ class SearchDecoder(Decoder):
     """
 
     traces = True
+    trace_note = "The edits that lead from a candidate to the answer, one edit per step."
 
     class Config(ComponentConfig):
         """How wide and how far to search."""

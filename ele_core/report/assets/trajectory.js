@@ -1,10 +1,6 @@
 // A slider through the steps of a decoding: the structure at each step beside the truth, and a chart of the energy.
 const WAYS = DATA.trajectories;
 const way = { timer: null };
-const NOTES = {
-  pgd: "The descent that starts at the best candidate. Each step moves a relaxed point; the page shows the structure nearest to it. pgd returns the best structure of all its descents.",
-  search: "The edits that lead from a candidate to the answer, one edit per step.",
-};
 const current = () => WAYS[Number(byId("way-example").value)];
 
 function wayChart(width) {
@@ -48,7 +44,7 @@ function showWay() {
   slider.max = chosen.steps.length - 1;
   slider.value = 0;
   byId("way-truth").replaceChildren(...drawing(DATA.drawings[chosen.truth]).filter(Boolean));
-  byId("way-note").textContent = NOTES[chosen.decoder] ?? "";
+  byId("way-note").textContent = chosen.note;
   showStep();
 }
 
