@@ -13,6 +13,7 @@ import torch
 from click.testing import CliRunner
 
 import ele_core.report
+from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import Interrupted, ModelError
 from ele_core.interfaces import Choice, Drawing, Metric
@@ -327,3 +328,13 @@ def test_one_run_is_not_compared(copy):
     result = CliRunner().invoke(cli, ["compare", str(copy)])
     assert result.exit_code == 2
     assert "at least two" in result.output
+
+
+def test_the_report_of_a_run_trained_in_this_process_loads_neither_model_nor_data(settings, tmp_path, monkeypatch):
+    overrides = [word for word in settings if word != "--set"]
+    run = Run.start(configuration.load("number-words", overrides), tmp_path / "run")
+    monkeypatch.setattr("ele_core.runs.run.load_model", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("ele_core.runs.run.prepare", lambda *_: pytest.fail("the data were read"))
+    monkeypatch.setattr(SequenceSpace, "parse", classmethod(lambda *_: pytest.fail("a prediction was parsed")))
+    page = write_report(run, Wanted(examples=0), Monitor())
+    assert len(data_of(page)["rows"]["truth"]) == 20
