@@ -33,7 +33,7 @@ def check_backbone_leaves_its_batch_alone(backbone: Backbone, inputs: Inputs) ->
 
 @after(check_backbone_leaves_its_batch_alone)
 def check_backbone_is_deterministic(backbone: Backbone, inputs: Inputs) -> None:
-    """In evaluation mode two calls agree to the bit and change no state."""
+    """In evaluation mode two calls agree bit for bit and change no state."""
     networks.require_deterministic(backbone, packed(inputs))
 
 

@@ -92,7 +92,7 @@ def check_decoder_changes_nothing(decoder: Decoder, problem: Problem) -> None:
 
 @after(check_decoder_changes_nothing)
 def check_decoder_is_seeded(decoder: Decoder, problem: Problem) -> None:
-    """Two decodings from the same seed are equal to the bit."""
+    """Two decodings from the same seed are equal bit for bit."""
     first, second = (decoded(decoder, problem, TOP) for _ in range(2))
     same = same_tensors(first.structures, second.structures) and torch.equal(first.energies, second.energies)
     require(same, "two decodings from the same seed differ")

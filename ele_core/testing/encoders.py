@@ -37,7 +37,7 @@ def check_encoder_leaves_its_point_alone(encoder: Encoder, space: Space) -> None
 
 @after(check_encoder_leaves_its_point_alone)
 def check_encoder_is_deterministic(encoder: Encoder, space: Space) -> None:
-    """In evaluation mode two calls agree to the bit and change no state."""
+    """In evaluation mode two calls agree bit for bit and change no state."""
     networks.require_deterministic(encoder, points(space, POINTS, seeded()))
 
 
