@@ -79,7 +79,7 @@ def test_a_run_goes_on_with_another_number_of_processes_and_says_what_differs(co
     assert ended(process)[0] == 143
     done = ele("resume", run)
     assert done.returncode == 0, done.stderr
-    assert "processes: 2 → 1; the same batches in the same order, but views" in done.stderr
+    assert "processes: 2 → 1; the batches stay the same, but views" in done.stderr
 
 
 def test_a_process_that_dies_ends_the_run_with_its_reason(config, tmp_path):
