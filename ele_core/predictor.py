@@ -15,7 +15,7 @@ from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.data.dataset import split
 from ele_core.data.packing import pack_all
-from ele_core.data.prepare import Pairs, Prepared, prepare
+from ele_core.data.prepare import Pairs, prepare
 from ele_core.errors import ConfigError, DataError, counted
 from ele_core.interfaces import Choice, Task
 from ele_core.model.evaluate import Evaluation, evaluate
@@ -29,7 +29,7 @@ from ele_core.runs.training import fit_in
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
-from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor
+from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
 
 Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""
@@ -109,13 +109,14 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         pairs = self._pairs(X, y, extra_outputs, validation)
         with process_group() as processes:
             context = dataclasses.replace(self._context(), processes=processes)
-            if not processes.main:
-                context = dataclasses.replace(context, monitor=Monitor())
+            monitor = with_callbacks(context.monitor, self.callbacks) if processes.main else Callbacks(Monitor())
+            context = dataclasses.replace(context, monitor=monitor)
             prepared = prepare(self._config(), context, pairs)
-            if run is None:
-                self.model_ = self._train(prepared, context)
+            if run is not None:
+                self.model_ = fit_in(Path(run), prepared, context, every=checkpoint_every)
             else:
-                self.model_ = fit_in(Path(run), prepared, context, every=checkpoint_every, callbacks=self.callbacks)
+                with monitor.training():
+                    self.model_ = fit(assemble(prepared, context), prepared, context)
         return self
 
     def predict(
@@ -192,12 +193,6 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         if model is None:
             raise NotFittedError("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
         return model
-
-    def _train(self, prepared: Prepared, context: Context) -> Model:
-        """Train in memory, without a run folder."""
-        monitor = Callbacks(context.monitor, *(self.callbacks if context.processes.main else ()))
-        with monitor.training():
-            return fit(assemble(prepared, context), prepared, dataclasses.replace(context, monitor=monitor))
 
     def _context(self) -> Context:
         monitor = ConsoleMonitor() if self.verbose else Monitor()

@@ -10,12 +10,12 @@ from torch import Tensor
 from ele_core.errors import counted
 from ele_core.model.model import Model
 from ele_core.report.drawings import Drawings
+from ele_core.report.embedding_maps import MOST, maps
 from ele_core.report.examples import examples
 from ele_core.report.headline import Headline, label
+from ele_core.report.learning_curves import curves, deciding
 from ele_core.report.measured import Measured, Wanted, metrics_of
-from ele_core.report.projection import MOST, maps
 from ele_core.report.provenance import provenance
-from ele_core.report.training import curves, deciding
 from ele_core.report.trajectories import trajectories
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run

@@ -12,7 +12,7 @@ from ele_core.errors import EleError
 from ele_core.interfaces import OutputSpace
 from ele_core.plugins import Registry
 from ele_core.report.headline import SHARES, label
-from ele_core.report.training import Curve, curves, deciding, duration
+from ele_core.report.learning_curves import Curve, curves, deciding, duration
 from ele_core.runs.evaluations import StoredEvaluation, load_all
 from ele_core.runs.records import training_seconds
 from ele_core.runs.run import Run

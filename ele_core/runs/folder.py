@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config.schema import RunConfig
 from ele_core.errors import ConfigError, ModelError, UnknownComponent
@@ -61,8 +63,20 @@ def read_config(folder: Path, overrides: Sequence[str] = (), registry: Registry 
             brought = read_json(folder / IDENTITY)["versions"].items()
         except (ModelError, KeyError, TypeError, AttributeError):
             raise error from None
+        if all(installed_version(name) == version for name, version in brought):
+            raise error from None
         started = f"The run was started with {', '.join(f'{name} {version}' for name, version in sorted(brought))}."
         raise type(error)(error.what, where=error.where, fix=f"{error.fix or ''} {started}".strip()) from None
+
+
+def installed_version(name: str) -> str | None:
+    """The version of a distribution, of ELE (`ele`) or of torch; None if it is not installed."""
+    if name == "ele":
+        return __version__
+    try:
+        return str(torch.__version__) if name == "torch" else metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def read_data(folder: Path) -> dict[str, Any]:

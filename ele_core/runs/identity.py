@@ -76,6 +76,9 @@ def judge(folder: Path, prepared: Prepared, context: Context, accept_changes: bo
     if changed and not accept_changes:
         fix = "Undo the change, or continue with --accept-changes: the result then differs from an uninterrupted run."
         raise ModelError(f"something has changed: {'; '.join(changed.values())}.", where=str(folder), fix=fix)
+    older = then["versions"].get("ele")
+    if older in SAME_RESULTS:
+        context.monitor.message(f"this run was started with ELE {older}; its results stay the same, bit for bit")
     for difference in (*changed.values(), *rounding(then, now)):
         context.monitor.message(f"continuing although something has changed: {difference}")
     if then != now and context.processes.main and unfinished(folder):

@@ -28,7 +28,7 @@ from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import Processes, process_group
-from ele_core.runtime.monitor import Callback, Monitor
+from ele_core.runtime.monitor import Callback, Monitor, with_callbacks
 
 Source = RunConfig | str | Path | Mapping[str, Any]
 """A resolved configuration, or what `load_config` takes: a TOML file, a task's name or a mapping."""
@@ -48,6 +48,9 @@ class Run:
         self._prepared: Prepared | None = None
         self._evaluations: dict[str, StoredEvaluation] = {}
 
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
     @classmethod
     def start(
         cls,
@@ -64,10 +67,10 @@ class Run:
         `callbacks` are notified of events; `every` is the time between checkpoints in seconds; `surrogate_from` is a
         run whose trained surrogate is used instead of training a new one.
         """
-        config, folder = as_config(config), Path(folder)
+        config, folder, told = as_config(config), Path(folder), with_callbacks(monitor or Monitor(), callbacks)
         with process_group() as processes:
-            context = context_for(config, monitor, processes)
-            trained = start(config, folder, context, surrogate_from=surrogate_from, every=every, callbacks=callbacks)
+            context = context_for(config, told, processes)
+            trained = start(config, folder, context, surrogate_from=surrogate_from, every=every)
         return cls._trained(folder, config.registry, *trained)
 
     @classmethod
@@ -83,19 +86,19 @@ class Run:
         registry: Registry | None = None,
     ) -> Run:
         """Continue a training that was stopped; with `accept_changes`, `overrides` may change training options."""
-        folder = Path(folder)
+        folder, told = Path(folder), with_callbacks(monitor or Monitor(), callbacks)
         if not layout.unfinished(folder):
             run = cls(folder, registry)
             if differ := changes(settled(run.config), settled(layout.read_config(folder, overrides, registry))):
                 what = f"this run has finished, its training options cannot change: {'; '.join(differ.values())}."
                 raise ModelError(what, where=str(folder), fix="Train again in another folder.")
             layout.remove_checkpoints(folder)
-            (monitor or Monitor()).message("this run has finished already: there is nothing to do")
+            told.message("this run has finished already: there is nothing to do")
             return run
         with process_group() as processes:
             config = layout.read_config(folder, overrides, registry)
-            context = context_for(config, monitor, processes)
-            trained = resume(config, folder, context, accept_changes=accept_changes, every=every, callbacks=callbacks)
+            context = context_for(config, told, processes)
+            trained = resume(config, folder, context, accept_changes=accept_changes, every=every)
         return cls._trained(folder, config.registry, *trained)
 
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from ele_core.runs.folder import check_free
 from ele_core.runs.training import begin, train_in
 from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context
-from ele_core.runtime.monitor import Callback
 
 if TYPE_CHECKING:
     from ele_core.runs.run import Run
@@ -31,7 +29,6 @@ def start(
     *,
     surrogate_from: Run | None = None,
     every: float = EVERY,
-    callbacks: Sequence[Callback] = (),
 ) -> Trained:
     """Train into a new folder; nothing is written before the data are read and the model is assembled."""
     if context.processes.main:
@@ -42,7 +39,7 @@ def start(
     donor = None if surrogate_from is None else surrogate_from.folder.resolve().name
     begin(folder, prepared, context, surrogate, donor)
     context.processes.wait()
-    return train_in(folder, model, prepared, context, every=every, callbacks=callbacks), prepared
+    return train_in(folder, model, prepared, context, every=every), prepared
 
 
 def resume(
@@ -52,7 +49,6 @@ def resume(
     *,
     accept_changes: bool = False,
     every: float = EVERY,
-    callbacks: Sequence[Callback] = (),
 ) -> Trained:
     """Continue a training from its last checkpoint."""
     if config.data is None and config.task is None:
@@ -60,10 +56,7 @@ def resume(
         what = "this run was started from Python, and its data are not in a file."
         raise ModelError(what, where=str(folder), fix=fix)
     prepared, model = ready(config, context)
-    trained = train_in(
-        folder, model, prepared, context, every=every, accept_changes=accept_changes, callbacks=callbacks
-    )
-    return trained, prepared
+    return train_in(folder, model, prepared, context, every=every, accept_changes=accept_changes), prepared
 
 
 def ready(config: RunConfig, context: Context) -> tuple[Prepared, Model]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ele_core.runs.folder import CHECKPOINTS, DATA, IDENTITY, MODEL, check_free,
 from ele_core.runs.identity import judge, write_identity
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
-from ele_core.runtime.monitor import Callback, Callbacks, FileMonitor
+from ele_core.runtime.monitor import Callbacks, FileMonitor
 from ele_core.runtime.signals import Stop
 from ele_core.runtime.work import Snapshot
 
@@ -62,11 +62,10 @@ def train_in(
     every: float = EVERY,
     accept_changes: bool = False,
     advice: str | None = None,
-    callbacks: Sequence[Callback] = (),
 ) -> Model:
     """Train a model in a folder that `begin` created, from its last checkpoint if there is one, and save it there.
 
-    Of several processes only the main one writes and calls the callbacks.
+    Of several processes only the main one writes.
     """
     processes = context.processes
     checkpoints = folder / CHECKPOINTS
@@ -88,7 +87,7 @@ def train_in(
         )
         if work.load() and journal.lines["metrics.jsonl"]:
             context.monitor.message(f"resumed from checkpoint {work.number}, during {work.current}")
-        monitor = Callbacks(context.monitor, *((journal, *callbacks) if processes.main else ()))
+        monitor = Callbacks(context.monitor, *((journal,) if processes.main else ()))
         try:
             with monitor.training(folder, journal.evaluations):
                 fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
@@ -103,9 +102,7 @@ def train_in(
     return model
 
 
-def fit_in(
-    folder: Path, prepared: Prepared, context: Context, *, every: float = EVERY, callbacks: Sequence[Callback] = ()
-) -> Model:
+def fit_in(folder: Path, prepared: Prepared, context: Context, *, every: float = EVERY) -> Model:
     """Train in `folder`: start, continue from a checkpoint, or load the model if the training has finished."""
     if (folder / MODEL).is_dir() and (folder / IDENTITY).is_file():
         judge(folder, prepared, context, accept_changes=False)
@@ -119,7 +116,7 @@ def fit_in(
         begin(folder, prepared, context)
     context.processes.wait()
     advice = "Call fit again with the same arguments."
-    return train_in(folder, model, prepared, context, every=every, advice=advice, callbacks=callbacks)
+    return train_in(folder, model, prepared, context, every=every, advice=advice)
 
 
 def provenance(data: DataSet) -> dict[str, Any]:

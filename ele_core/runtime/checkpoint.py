@@ -1,4 +1,8 @@
-"""Checkpoints: written atomically, sealed by a manifest, without pickle; the last two are kept."""
+"""Checkpoints: atomic, sealed, the one before the last kept, no pickle.
+
+What a checkpoint holds is up to the work itself, which gives its state to `Work.step`: the training loop in
+`components/training/optimise.py`, long work on many rows in `runtime/blockwise.py`.
+"""
 
 from __future__ import annotations
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ele_core.errors import ConfigError
 from ele_core.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Callback:
         """A training begins, in the run folder `folder` if it has one.
 
         `earlier` holds the evaluations made before it was stopped, if it is resumed: `stage`, `step`, `best`, metrics.
+        Messages about the data and about changes may come before it.
         """
 
     def step(self, stage: str, step: int, loss: Tensor) -> None:
@@ -137,6 +140,16 @@ class FileMonitor(Callback):
             stream.write(line)
 
 
+def with_callbacks(monitor: Monitor, callbacks: Sequence[Callback]) -> Callbacks:
+    """A monitor that also forwards to the user's callbacks; anything but `Callback` objects is refused."""
+    listed = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+    for each in listed:
+        if not isinstance(each, Callback):
+            what = f"expected objects that derive from `Callback`, not {reprlib.repr(each)}."
+            raise ConfigError(what, where="callbacks", fix="Write a list, such as callbacks=[TensorBoard()].")
+    return Callbacks(monitor, *listed)
+
+
 class Callbacks(Monitor):
     """A monitor and any number of callbacks as one; only the monitor shows progress."""
 
@@ -181,7 +194,7 @@ class Callbacks(Monitor):
     @contextmanager
     def training(self, folder: Path | None = None, earlier: Sequence[Mapping[str, Any]] = ()) -> Iterator[None]:
         """Call `start` before the block and `end` after it, however it ends."""
-        self.start(folder, earlier)
+        self.start(folder, list(earlier))
         try:
             yield
         finally:

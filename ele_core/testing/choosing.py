@@ -180,6 +180,8 @@ def build_space(registry: Registry, name: str, options: Mapping[str, Any] | None
         known = next((table for table in task_outputs(registry) if table["name"] == name), None)
         if known is None:
             fix = f"Give the required options: --set OPTION=VALUE, or --space '{{name=\"{name}\", OPTION=VALUE}}'."
+            broken = broken_task(registry, registry.provider("output", name).name)
+            fix = f"The task of its plugin, which would give them, cannot be loaded: {broken}" if broken else fix
             raise ConfigError(error.what, where=error.where, fix=fix) from None
         return registry.create("output", {**known, **given}, path=name)  # type: ignore[no-any-return]
 
@@ -191,6 +193,17 @@ def task_outputs(registry: Registry) -> Iterator[dict[str, Any]]:
             yield dict(registry.get("task", name).defaults()["output"])
         except (EleError, KeyError, TypeError, ValueError):
             continue
+
+
+def broken_task(registry: Registry, provider: str) -> str | None:
+    """Why a task of the plugin `provider` cannot be loaded; None if all can."""
+    for name in by_provider(registry, "task", provider):
+        try:
+            if registry.provider("task", name).name == provider:
+                registry.get("task", name)
+        except EleError as error:
+            return str(error)
+    return None
 
 
 def by_provider(registry: Registry, kind: Kind, provider: str) -> list[str]:

@@ -27,7 +27,7 @@ from ele_core.interfaces import Choice, Trace
 from ele_core.plugins import PluginInfo, registry
 from ele_core.plugins.loader import collect
 from ele_core.report import Wanted, write_report
-from ele_core.report.training import deciding
+from ele_core.report.learning_curves import deciding
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor

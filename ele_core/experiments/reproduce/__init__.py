@@ -17,7 +17,7 @@ from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
 from ele_core.experiments.reproduce.results import Measurement, read_record, read_records, up_to_date
 from ele_core.experiments.reproduce.tables import ComparisonTable
-from ele_core.experiments.reproduce.training import decoding, folder_of, trained
+from ele_core.experiments.reproduce.trained_runs import decoding, folder_of, trained
 from ele_core.experiments.study import Paths, ShareSweep, Table
 from ele_core.experiments.sweep import sweep
 from ele_core.files.atomic import write_text

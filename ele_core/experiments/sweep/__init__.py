@@ -50,10 +50,10 @@ def sweep(
 
     By default `lines` are all variants of installed decoders that the run's surrogate allows. `changes` are further
     overrides, by line. Each measurement is added to `sweep.json`; one that is there with the same settings is not
-    repeated. The figure and the returned sweep hold all measurements of this model on these pairs, including earlier
-    ones.
+    repeated. The figure and the returned sweep hold all measurements of this model on these pairs with the present
+    options of each line, including earlier ones. The name of a decoder stands for all its variants.
     """
-    check_names(lines, run.config.registry)
+    lines = named_lines(lines, run.config.registry)
     check_shares(shares)
     model = run.model()
     known = lines_for(model, lines)
@@ -190,8 +190,11 @@ class Bench:
         return {"line": point.line, "share": point.share, "overrides": point.overrides, **about, **self.place}
 
     def measured(self, record: Measurement) -> bool:
-        """Whether a record belongs to this model, to these pairs and to a known line."""
-        return record.get("line") in self.lines and all(record.get(name) == value for name, value in self.place.items())
+        """Whether a record belongs to this model, to these pairs and to a known line with its present options."""
+        line = record.get("line")
+        if line not in self.lines or any(record.get(name) != value for name, value in self.place.items()):
+            return False
+        return bool(record.get("decoder") == self.point(str(line), 1.0).settings["decoder"])
 
     def _load(self) -> tuple[list[Any], Any]:
         data = self.run.data(self.context).data
@@ -199,14 +202,18 @@ class Bench:
         return data.inputs_at(rows), data.outputs[rows]
 
 
-def check_names(names: Sequence[str], registry: Registry) -> None:
-    """Refuse names of lines that no installed decoder has; the error suggests the closest and lists all."""
+def named_lines(names: Sequence[str], registry: Registry) -> list[str]:
+    """The lines with these names, or of the decoders with these names; unknown names are refused."""
     lines = installed_lines(registry)
+    found: list[str] = []
     for name in names:
-        if name not in lines:
+        own = [name] if name in lines else [line.name for line in lines.values() if line.decoder == name]
+        if not own:
             close = get_close_matches(name, lines, 1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             raise ConfigError(f"there is no line '{name}'.{hint}", where="--decoder", fix=f"Lines: {', '.join(lines)}.")
+        found += own
+    return found
 
 
 def check_shares(shares: Sequence[float]) -> None:

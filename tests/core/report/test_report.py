@@ -20,11 +20,11 @@ from ele_core.interfaces import Choice, Drawing, Metric
 from ele_core.report import FILE, Wanted, split_for, write_report
 from ele_core.report.comparison import Comparison, compare, decided, short_names
 from ele_core.report.drawings import Drawings, as_plain
+from ele_core.report.embedding_maps import maps, principal
 from ele_core.report.examples import choose
+from ele_core.report.learning_curves import curves, deciding, duration
 from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
-from ele_core.report.projection import maps, principal
-from ele_core.report.training import curves, deciding, duration
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor

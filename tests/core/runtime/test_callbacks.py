@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import pytest
 from sklearn.base import clone
 
 from ele_core import StructuredPredictor
 from ele_core import config as configuration
+from ele_core.errors import ConfigError
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Callback
 
@@ -65,12 +68,13 @@ def test_a_run_tells_its_callbacks_what_it_writes(settings, tmp_path):
 
 
 def test_a_resumed_run_tells_what_was_evaluated_before(tmp_path):
-    import shutil
-
     old = Path(__file__).parents[2] / "data" / "v0.1.0" / "unfinished"
     folder, told = Path(shutil.copytree(old, tmp_path / "run")), Told()
     Run.resume(folder, callbacks=[told])
     assert told.of("start") == [(folder, 3)]
+    messages = [text for (text,) in told.of("message")]
+    assert "this run was started with ELE 0.1.0; its results stay the same, bit for bit" in messages
+    assert "resumed from checkpoint 57, during regression" in messages
     assert [(stage, step) for stage, step, *_ in told.of("evaluation")] == [
         ("regression", step) for step in (80, 120, 160)
     ]
@@ -90,3 +94,15 @@ def test_callbacks_are_a_parameter_of_the_estimator_and_end_also_when_fit_fails(
         assert failing.events[-1] == ("end",)
     else:
         raise AssertionError("the callback's exception did not end the fit")
+
+
+def test_one_callback_need_not_stand_in_a_list(tiny, pairs):
+    told = Told()
+    StructuredPredictor("sequence", **tiny, callbacks=told).fit(*pairs, validation=20)
+    assert told.events[-1] == ("end",)
+
+
+@pytest.mark.parametrize("wrong", [[Told], [print]], ids=["a class", "a function"])
+def test_anything_but_callbacks_is_refused_in_a_sentence(tiny, pairs, wrong):
+    with pytest.raises(ConfigError, match=r"callbacks: expected objects that derive from `Callback`.*Write a list"):
+        StructuredPredictor("sequence", **tiny, callbacks=wrong).fit(*pairs, validation=20)

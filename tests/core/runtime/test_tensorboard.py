@@ -92,3 +92,16 @@ def test_a_missing_package_is_said_before_anything_is_written(monkeypatch, setti
     command = ["train", "number-words", "-o", str(tmp_path / "run"), "--log", "tensorboard", *settings]
     assert isinstance(CliRunner().invoke(cli, command).exception, ConfigError)
     assert not (tmp_path / "run").exists()
+
+
+@installed
+def test_without_a_run_every_training_writes_into_a_folder_of_its_own_and_removes_nothing(tmp_path):
+    theirs = tmp_path / "events.out.tfevents.theirs"
+    theirs.write_text("")
+    for value in (0.5, 0.25):
+        board = TensorBoard(tmp_path)
+        board.start(None, [])
+        board.evaluation("embedding", 1, {"loss": value})
+        board.end()
+    assert theirs.exists()
+    assert [len(list((tmp_path / f"fit-{number}").iterdir())) for number in (1, 2)] == [1, 1]
