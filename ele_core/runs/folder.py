@@ -63,8 +63,8 @@ def read_config(folder: Path, overrides: Sequence[str] = (), registry: Registry 
             brought = read_json(folder / IDENTITY)["versions"].items()
         except (ModelError, KeyError, TypeError, AttributeError):
             raise error from None
-        if all(installed_version(name) == version for name, version in brought):
-            raise error from None
+        if overrides and all(installed_version(name) == version for name, version in brought):
+            raise error from None  # a mistake in an override, not in the run
         started = f"The run was started with {', '.join(f'{name} {version}' for name, version in sorted(brought))}."
         raise type(error)(error.what, where=error.where, fix=f"{error.fix or ''} {started}".strip()) from None
 
