@@ -247,6 +247,22 @@ def checkpoints() -> str:
     return table(["interval", "training", "checkpoints", "each", "overhead", "date"], [cells])
 
 
+def same_results() -> str:
+    """The runs that are equal to those of an earlier revision, and their times."""
+    found = loaded("same-results.json")
+    rows = [
+        [
+            row["run"],
+            f"{row['equal']} of {row['equal'] + len(row['different'])}",
+            *(f"{seconds:.1f} s" for seconds in row["seconds"]),
+            f"{row['ratio']:.2f}",
+            found["date"],
+        ]
+        for row in found["runs"]
+    ]
+    return table(["run", "files equal", "time before", "time now", "ratio", "date"], rows)
+
+
 def table1(scale: str) -> str:
     """The paper's table, reproduced at one scale."""
     known = up_to_date(read_records(RESULTS / "reproduction" / f"{TABLE1.name}-{scale}"), {})
@@ -322,6 +338,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "search-time": search_time,
     "durability": durability,
     "checkpoints": checkpoints,
+    "same-results": same_results,
     **{f"table1-{scale}": partial(table1, scale) for scale in TABLE1.scales},
     **{f"oracle-{scale}": partial(table1_oracle, scale) for scale in TABLE1.scales},
 }
