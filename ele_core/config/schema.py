@@ -16,29 +16,11 @@ from typing import Annotated, Any, Literal, cast
 import tomli_w
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr
 
-from ele_core.config.describe import Option, describe_options
 from ele_core.config.resolve import NONE, Inferred, Shape, as_table, merge, resolve, validate
 from ele_core.errors import ConfigError, PluginError, UnknownComponent
 from ele_core.interfaces import Choice, ComponentConfig, Kind, Takes, Task
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
-
-__all__ = [
-    "CandidatesConfig",
-    "DataConfig",
-    "Option",
-    "RunConfig",
-    "components",
-    "describe_options",
-    "dump",
-    "load",
-    "override",
-    "parse_overrides",
-    "resolve",
-    "task_sections",
-    "with_output",
-]
-
 
 LARGEST = 4 << 20
 """Bytes of the largest configuration file that is read."""
