@@ -171,6 +171,7 @@ class Bench:
         pairs = min(len(run.provenance[split]), limit or sys.maxsize)
         self.place = {"split": split, "pairs": pairs, "model": hashlib.sha256(weights).hexdigest()}
         self.pairs: tuple[list[Any], Any] | None = None
+        self.decoders = {line: self.point(line, 1.0).settings["decoder"] for line in lines}
 
     def point(self, line: str, share: float) -> Point:
         """The point of a line and a share, with the configuration to decode with."""
@@ -191,10 +192,8 @@ class Bench:
 
     def measured(self, record: Measurement) -> bool:
         """Whether a record belongs to this model, to these pairs and to a known line with its present options."""
-        line = record.get("line")
-        if line not in self.lines or any(record.get(name) != value for name, value in self.place.items()):
-            return False
-        return bool(record.get("decoder") == self.point(str(line), 1.0).settings["decoder"])
+        line, same_place = record.get("line"), all(record.get(name) == value for name, value in self.place.items())
+        return same_place and line in self.decoders and bool(record.get("decoder") == self.decoders[line])
 
     def _load(self) -> tuple[list[Any], Any]:
         data = self.run.data(self.context).data
