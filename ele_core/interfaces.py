@@ -25,7 +25,7 @@ from ele_core.display.notebook import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput, counted
 from ele_core.numerics.keys import fresh_moves, hash_rows
 from ele_core.numerics.sets import ConvexSet, all_switches
-from ele_core.numerics.sparse import SparseRows
+from ele_core.numerics.sparse import SparseRows, nearest_rows
 from ele_core.numerics.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -229,6 +229,16 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         rows = fresh_moves(self.keys(moved), owner, self.keys(batch), limit)
         return moved[rows], owner[rows]
 
+    def features(self, batch: T) -> SparseRows:
+        """The parts of each structure and how often it has them, for losses that compare parts.
+
+        By default a part is one label at one place: the relaxed fields, flattened. A space whose parts can move, such
+        as the tokens of a sequence or the atoms of a molecule, defines better ones.
+        """
+        point = self.relax(batch)
+        fields = [getattr(point, name).flatten(start_dim=1) for name in self.geometry]
+        return SparseRows.dense(torch.cat(fields, dim=1))
+
     @property
     def metrics(self) -> Sequence[Metric[T]]:
         """Measures of a prediction; the first is the primary one."""
@@ -242,6 +252,14 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
             return (self.keys(predicted) == self.keys(true)).all(dim=1).float()
 
         return Metric("exact", "max", equal_keys, "share of predictions equal to the truth")
+
+    @classmethod
+    def defaults(cls, pairs: int) -> dict[str, Any]:
+        """Sections of a run configuration that suit this space and a number of training pairs.
+
+        They are used for options that the user does not give; {} leaves all of them to the core.
+        """
+        return {}
 
     def render(self, obj: Y, against: Y | None = None) -> Drawing:
         """Draw `obj` as a picture or text; mark how it differs from `against` if the space can."""
@@ -400,6 +418,21 @@ class InputSpace(Component, ABC, Generic[X]):
         flat = [tensor.flatten(start_dim=1) if tensor.dim() > 1 else tensor[:, None] for tensor in tensors]
         return SparseRows.dense(torch.cat([part.float() for part in flat], dim=1))
 
+    @classmethod
+    def defaults(cls, pairs: int) -> dict[str, Any]:
+        """Sections of a run configuration that suit these inputs and a number of training pairs, such as the backbone.
+
+        They are used for options that the user does not give; {} leaves all of them to the core.
+        """
+        return {}
+
+    def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
+        """The row of `others` nearest to each input of `batch`, and its distance: (B,), (B,).
+
+        By the distance that is natural for these inputs; by default the Euclidean distance of their `features`.
+        """
+        return nearest_rows(self.features(batch), self.features(others))
+
     def sizes(self, batch: Tensors) -> Tensor | None:
         """The length of each input (B,), so that inputs of similar length are batched together; None: all are equal."""
         return None
@@ -450,6 +483,18 @@ class Regressor(Learner):
     @abstractmethod
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Learn from pairs of packed inputs and packed outputs."""
+
+    @property
+    def ways(self) -> Sequence[str]:
+        """The ways to predict that `choose` switches between, the usual one first; by default there is only one.
+
+        After training, each is tried on validation pairs, and the one with the best predictions is kept.
+        """
+        return ()
+
+    def choose(self, way: str) -> None:
+        """Predict in this one of the `ways` from now on."""
+        raise NotImplementedError(f"{type(self).__name__} has only one way to predict")
 
     @abstractmethod
     def predict(self, inputs: Tensors) -> Tensor:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ele_core.numerics.keys import mix
+
 NOTHING = torch.iinfo(torch.int64).max
 """The key of an entry that is not present; no feature has this key."""
 FREQUENT = 64
 """A key is frequent if at least one in this many rows has it."""
+CHUNK = 256
+"""Rows that are compared with all others at once."""
+
+Nearest = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +39,18 @@ class SparseRows:
     @classmethod
     def counted(cls, keys: Tensor, present: Tensor) -> SparseRows:
         """How often each key occurs in each row of `keys` (B, L), among entries with `present` (B, L) true."""
-        ordered = keys.masked_fill(~present, NOTHING).sort(dim=1).values
+        return cls.summed(keys, present.float())
+
+    @classmethod
+    def summed(cls, keys: Tensor, values: Tensor) -> SparseRows:
+        """The sum of the `values` (B, L) of each key in each row of `keys` (B, L); entries of value 0 are left out."""
+        ordered, order = keys.masked_fill(values == 0, NOTHING).sort(dim=1)
         there = ordered != NOTHING
         first = there.clone()
         first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-        counts = torch.bincount(first[there].cumsum(0) - 1) if there.any() else ordered.new_zeros(0)
-        return cls(ordered[first], counts.float(), _offsets(first.sum(dim=1)))
+        place = first[there].cumsum(0) - 1
+        sums = values.new_zeros(int(first.sum())).index_add_(0, place, values.gather(1, order)[there])
+        return cls(ordered[first], sums, _offsets(first.sum(dim=1)))
 
     @classmethod
     def dense(cls, values: Tensor) -> SparseRows:
@@ -66,6 +79,11 @@ class SparseRows:
         """φ(x) / ‖φ(x)‖; an empty row stays empty."""
         scale = self.squares.clamp(min=torch.finfo(torch.float32).tiny).rsqrt()
         return SparseRows(self.keys, self.values * scale[self.rows], self.offsets)
+
+    def between(self, first: int, end: int) -> SparseRows:
+        """The rows from `first` up to `end`."""
+        start, stop = int(self.offsets[first]), int(self.offsets[end])
+        return SparseRows(self.keys[start:stop], self.values[start:stop], self.offsets[first : end + 1] - start)
 
     def within(self, vocabulary: Tensor) -> SparseRows:
         """The entries whose key is in the ascending `vocabulary` (D,); the position there is the new key."""
@@ -132,6 +150,32 @@ class Products:
         posting = torch.arange(len(entry), device=sizes.device) + shift[entry]
         places = found.rows[entry], self.owners[posting]
         return products.index_put_(places, found.values[entry] * self.values[posting], accumulate=True)
+
+
+def nearest_rows(rows: SparseRows, others: SparseRows, kind: Literal["euclidean", "tanimoto"] = "euclidean") -> Nearest:
+    """The row of `others` nearest to each of `rows`, and its distance: (B,), (B,).
+
+    `euclidean`: ‖φ − φ′‖. `tanimoto`: 1 − ⟨φ, φ′⟩ / (‖φ‖² + ‖φ′‖² − ⟨φ, φ′⟩).
+    """
+    products, found = Products(others), []
+    for first in range(0, len(rows), CHUNK):
+        some = rows.between(first, min(first + CHUNK, len(rows)))
+        inner, sums = products(some), some.squares[:, None] + others.squares
+        if kind == "tanimoto":
+            distances = 1 - inner / (sums - inner).clamp(min=torch.finfo(inner.dtype).tiny)
+        else:
+            distances = (sums - 2 * inner).clamp(min=0).sqrt()
+        found.append(distances.min(dim=1))
+    if not found:
+        return torch.zeros(0, dtype=torch.int64), torch.zeros(0)
+    return torch.cat([least.indices for least in found]), torch.cat([least.values for least in found])
+
+
+def signs(keys: Tensor, dim: int) -> Tensor:
+    """A fixed random vector of ±1 for each key: (U,) int64 → (U, dim) floats, from the bits of its hashes."""
+    blocks = torch.arange(-(-dim // 64), device=keys.device)
+    bits = mix(keys[:, None] + mix(blocks))[:, :, None] >> torch.arange(64, device=keys.device)
+    return (bits & 1).flatten(1)[:, :dim].float().mul_(2).sub_(1)
 
 
 def _offsets(sizes: Tensor) -> Tensor:

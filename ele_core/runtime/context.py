@@ -26,6 +26,10 @@ class Context:
         """A fresh generator for the purpose `name`, the same at every call."""
         return torch.Generator().manual_seed(self.derived_seed(*name))
 
+    def with_monitor(self, monitor: Monitor) -> Context:
+        """The same environment with another monitor."""
+        return dataclasses.replace(self, monitor=monitor)
+
     def own_seed(self, *name: str | int) -> int:
         """As `derived_seed`, but different in each of several processes."""
         return self.derived_seed(*name, *(("process", self.processes.rank) if self.processes.count > 1 else ()))

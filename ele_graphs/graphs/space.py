@@ -86,6 +86,10 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         """Graphs one edit away, and the row that each belongs to: see `moves.graph_moves`."""
         return graph_moves(batch, self.alphabet, gradient)
 
+    def features(self, batch: Graphs) -> SparseRows:
+        """Neighbourhoods of nodes: see `wl.graph_features`."""
+        return graph_features(batch)
+
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:
         """Graph edit distance with and without edge labels, and the share of exact predictions."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ele_core import ComponentConfig, ConfigError, OutputSpace, SketchedKernelSurrogate, SparseRows
 from ele_graphs.graphs.batch import Graphs
-from ele_graphs.rivals.wl_features import core_wl_features, wl_features
+from ele_graphs.graphs.wl import core_wl_features, wl_features
 
 
 class WLKernelSurrogate(SketchedKernelSurrogate):

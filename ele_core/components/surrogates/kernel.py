@@ -21,8 +21,8 @@ class SketchedKernelSurrogate(Surrogate):
     The energy of y for a query h is the squared distance in the space of the kernel, ‖h − k(·, y)‖² =
     ‖h‖² − 2⟨h, ψ̃(y)⟩ + 1, because k(y, y) = 1: it is least if ⟨h, ψ̃(y)⟩ is greatest.
 
-    The kernel compares the `features` of structures: here the fields of the relaxed point, flattened. A plugin with
-    better features subclasses this and overrides only `features`.
+    The kernel compares the `features` of structures, here those of the output space. A plugin with better ones
+    subclasses this and overrides only `features`.
     """
 
     spherical = False
@@ -46,9 +46,7 @@ class SketchedKernelSurrogate(Surrogate):
 
     def features(self, batch: Any) -> SparseRows:
         """φ(y): the features that the kernel compares."""
-        point = self.space.relax(batch)
-        fields = [getattr(point, name).flatten(start_dim=1) for name in self.space.geometry]
-        return SparseRows.dense(torch.cat(fields, dim=1))
+        return self.space.features(batch)
 
     def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
         """Sketch the training outputs; nothing is learned from `validation` or `extra`."""

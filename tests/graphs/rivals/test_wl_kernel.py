@@ -17,7 +17,7 @@ from ele_core.numerics.sparse import Products, SparseRows
 from ele_core.runtime.context import Context
 from ele_graphs.graphs.batch import Graphs, from_lists, permute, repad, to_lists
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
-from ele_graphs.rivals.wl_features import core_numbers, core_wl_features, wl_features
+from ele_graphs.graphs.wl import core_numbers, core_wl_features, wl_features
 from ele_graphs.rivals.wl_kernel import WLKernelSurrogate
 from ele_sequences.space import SequenceSpace
 

@@ -9,11 +9,30 @@ from ele_core import SparseRows, mix
 from ele_graphs.graphs.batch import Graphs, keep_nodes, without_loose_edges
 from ele_graphs.graphs.keys import edge_weights, refined
 
+RADIUS = 2
+"""Edges from a node to the border of the neighbourhoods that are compared."""
+SIZE = 1.5
+"""The weight of the number of nodes, and of edges."""
+
 
 def wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool = False) -> SparseRows:
     """Counts of the colours after 0, 1, …, `iterations` refinements: φ with ⟨φ(y), φ(y′)⟩ the WL subtree kernel."""
     keys, present = wl_colours(without_loose_edges(graphs), iterations, edge_labels)
     return SparseRows.counted(keys, present)
+
+
+def graph_features(graphs: Graphs) -> SparseRows:
+    """The parts of graphs as neighbourhoods of up to `RADIUS` edges around each node, and the numbers of nodes, edges.
+
+    The numbers count at their neighbours too, so that a near miss is better than a wide one.
+    """
+    graphs = without_loose_edges(graphs)
+    keys, present = wl_colours(graphs, RADIUS, edge_labels=True)
+    around = torch.tensor([-1, 0, 1], device=keys.device)
+    weight = SIZE * torch.tensor([0.6, 1.0, 0.6], device=keys.device).expand(len(graphs), -1)
+    sizes = mix(mix(graphs.sizes.long()[:, None] + around) + 1)
+    edges = mix(mix((graphs.edges != 0).sum(dim=(1, 2))[:, None] // 2 + around) + 2)
+    return SparseRows.summed(torch.cat([keys, sizes, edges], 1), torch.cat([present.float(), weight, weight], 1))
 
 
 def core_wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool = False) -> SparseRows:

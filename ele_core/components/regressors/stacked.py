@@ -1,0 +1,145 @@
+"""Several regressors at once, added up with the weights that suit the validation pairs best."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ele_core.errors import ModelError
+from ele_core.interfaces import Choice, ComponentConfig, InputSpace, Regressor, Stage, Surrogate, Takes
+from ele_core.numerics.tensors import Tensors
+from ele_core.plugins import create_part
+from ele_core.runtime.context import Context
+from ele_core.runtime.monitor import StageNames
+from ele_core.runtime.work import Snapshot, prefixed
+
+STACKED, COPIED = "stacked", "copied"
+
+
+class StackedRegressor(Regressor):
+    """h(x) = Σ_r w_r h_r(x) with w ≥ 0, where w minimises the squared error on the validation pairs.
+
+    A network learns more from many pairs, a kernel more from few, and together they are better than either. If
+    predictions made with the queries of `copying` turn out better on the validation pairs, these are used instead.
+    """
+
+    stages = (Stage("network", decides="validation_error"), Stage("kernel", decides="validation_error"))
+
+    class Config(ComponentConfig):
+        """The regressors to add up, and the one to fall back on."""
+
+        network: Annotated[Choice | None, Takes("regressor")] = Choice(name="neural")
+        """A regressor that learns a representation of inputs; None: without."""
+        kernel: Annotated[Choice | None, Takes("regressor")] = Choice(name="sketched-ridge")
+        """A regressor that compares inputs with those of the training; None: without."""
+        copying: Annotated[Choice | None, Takes("regressor")] = Choice(name="nearest")
+        """The regressor that is used instead of all others where it predicts better structures; None: never."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
+        super().__init__(config, inputs, surrogate)
+        given = {"network": self.config.network, "kernel": self.config.kernel, "copying": self.config.copying}
+        self.parts: dict[str, Regressor] = {
+            name: create_part(self, "regressor", choice, inputs, surrogate, path=f"regressor.{name}")
+            for name, choice in given.items()
+            if choice is not None
+        }
+        self.weights = torch.zeros(len(self._stacked))
+        self.copies = torch.zeros(1)
+
+    @property
+    def ways(self) -> Sequence[str]:
+        """The sum of all regressors, or copying alone."""
+        return [STACKED, COPIED] if "copying" in self.parts and self._stacked else ()
+
+    def choose(self, way: str) -> None:
+        """Use the sum, or copying alone."""
+        self.copies.fill_(way == COPIED)
+
+    @property
+    def _stacked(self) -> list[str]:
+        return [name for name in self.parts if name != "copying"] or list(self.parts)
+
+    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+        """Fit each regressor, then the weights; a resumed training skips those that were finished."""
+        for name, part in self.parts.items():
+            done = context.work.saved(f"regressor {name}")
+            if done is not None and done.finished:
+                part.restore(done.tensors)
+                part.to(context.device)
+                continue
+            part.fit(train, validation, context.with_monitor(StageNames(context.monitor, {"regression": name})))
+            context.work.finish(f"regressor {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
+        targets = context.processes.spread(self.surrogate.embed, validation[1])
+        predicted = [context.processes.spread(self.parts[name].predict, validation[0]) for name in self._stacked]
+        self.weights = best_weights(predicted, targets)
+        errors = {name: _error(own, targets) for name, own in zip(self._stacked, predicted, strict=True)}
+        joint = sum(weight * own for weight, own in zip(self.weights, predicted, strict=True))
+        shares = " + ".join(f"{w:.2f} {name}" for w, name in zip(self.weights.tolist(), self._stacked, strict=True))
+        listed = ", ".join(f"{name} {error:.3f}" for name, error in errors.items())
+        together = f"; together {_error(joint, targets):.3f} ({shares})" if len(errors) > 1 else ""
+        context.monitor.message(f"regression error on validation pairs: {listed}{together}")
+
+    def predict(self, inputs: Tensors) -> Tensor:
+        """Packed inputs → (B, dim), normalised if embeddings are."""
+        if bool(self.copies):
+            return self.parts["copying"].predict(inputs)
+        if not self._used():
+            raise ModelError("the regressor was used before it was fitted.", fix="Call `fit` first.")
+        query: Tensor = torch.stack([weight * self.parts[name].predict(inputs) for name, weight in self._used()]).sum(0)
+        return functional.normalize(query, dim=1) if self.surrogate.spherical else query
+
+    def state(self) -> dict[str, Tensor]:
+        """The weights, and the state of every regressor that is used."""
+        used = ["copying"] if bool(self.copies) else [name for name, _ in self._used()] or self._stacked
+        states = [prefixed(name, self.parts[name].state()) for name in used]
+        return {"weights": self.weights, "copies": self.copies, **{k: v for state in states for k, v in state.items()}}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the weights and the regressors that are used."""
+        if state["weights"].shape != self.weights.shape or state["copies"].shape != (1,):
+            raise ModelError("the weights of the regressors have another shape.", fix="Save the model again.")
+        self.weights, self.copies = state["weights"], state["copies"]
+        for name, part in self.parts.items():
+            own = Snapshot(state).part(name)
+            if own:
+                part.restore(own)
+
+    def to(self, device: torch.device) -> Self:
+        """Move every regressor."""
+        for part in self.parts.values():
+            part.to(device)
+        self.weights, self.copies = self.weights.to(device), self.copies.to(device)
+        return self
+
+    def _used(self) -> list[tuple[str, Tensor]]:
+        return [(name, weight) for name, weight in zip(self._stacked, self.weights, strict=True) if weight > 0]
+
+
+def best_weights(predicted: Sequence[Tensor], targets: Tensor) -> Tensor:
+    """The weights w ≥ 0 of least ‖Σ_r w_r predicted_r − targets‖²: of all subsets, the best whose weights are positive.
+
+    The solution of least squares on its own support is the non-negative one; there are few regressors, so all subsets
+    are tried.
+    """
+    columns = torch.stack([own.flatten() for own in predicted], dim=1).double()
+    square, cross = columns.T @ columns, columns.T @ targets.flatten().double()
+    best, least = torch.zeros(len(predicted), dtype=torch.double, device=cross.device), 0.0
+    for size in range(1, len(predicted) + 1):
+        for chosen in itertools.combinations(range(len(predicted)), size):
+            rows = torch.tensor(chosen, device=cross.device)
+            own = torch.linalg.lstsq(square[rows][:, rows], cross[rows, None]).solution[:, 0]
+            value = (own @ square[rows][:, rows] @ own - 2 * own @ cross[rows]).item()
+            if (own > 0).all() and value < least:
+                best, least = torch.zeros_like(best).index_put((rows,), own), value
+    return best.float()
+
+
+def _error(predicted: Any, targets: Tensor) -> float:
+    return float((predicted - targets).square().sum(dim=1).mean())
