@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import networkx as nx
     from rdkit import Chem
 
+LONGEST_SHOWN = 80
+"""The most characters of a SMILES that an error shows."""
+
 
 @dataclass(frozen=True)
 class Molecule:
@@ -34,7 +37,8 @@ class Molecule:
         try:
             reading = read(smiles)
         except UnreadableMolecule as refused:
-            raise InvalidOutput(f"{smiles!r}: {refused}") from None
+            shown = smiles if len(smiles) <= LONGEST_SHOWN else f"{smiles[:LONGEST_SHOWN]}…"
+            raise InvalidOutput(f"{shown!r}: {refused}") from None
         return cls(reading.atoms, reading.bonds)
 
     @classmethod

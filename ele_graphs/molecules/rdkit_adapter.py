@@ -25,6 +25,8 @@ BOND_TYPES = {
     "triple": Chem.BondType.TRIPLE,
     "quadruple": Chem.BondType.QUADRUPLE,
 }
+LARGEST = 1000
+"""The most heavy atoms of a molecule that is read: to write a SMILES canonically takes quadratic time."""
 HIGHLIGHT = (1.0, 0.74, 0.35)
 """Orange: different from the colours of all elements, also for people with red-green blindness."""
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
@@ -80,6 +82,8 @@ def rewritten(smiles: str, seed: int) -> str | None:
 def read_molecule(molecule: Chem.Mol, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
     """Read an RDKit molecule as `read` does a SMILES."""
     with quiet():
+        if molecule.GetNumHeavyAtoms() > LARGEST:
+            raise UnreadableMolecule(f"{count_atoms(molecule.GetNumHeavyAtoms())}, more than {LARGEST}")
         canonical = Chem.MolToSmiles(molecule, isomericSmiles=False)
         _check_size(canonical, molecule, limits)
         again = Chem.MolFromSmiles(canonical)

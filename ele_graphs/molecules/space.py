@@ -174,7 +174,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         found = {
             "elements": _in_order(elements or ELEMENTS, ELEMENTS),
             "bonds": _in_order(bonds or BONDS, (*BONDS, "quadruple")),
-            "max_atoms": max((len(molecule.atoms) for molecule in molecules), default=9) or 1,
+            "max_atoms": min(max((len(molecule.atoms) for molecule in molecules), default=9) or 1, MAX_NODES),
         }
         return cls.Config(**{**found, **options})
 
