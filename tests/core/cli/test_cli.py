@@ -283,7 +283,9 @@ def test_bad_rows_stop_the_training_with_all_of_them_and_nothing_written(ele, tm
     rows = [("one", "1"), ("", "2"), ("three", "3"), ("", "4")] * 6
     (tmp_path / "pairs.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
     outcome = ele("train", "number-words", "--data", "pairs.csv", *OWN, "-o", "run")
-    assert fails(outcome, 1, "pairs.csv: 12 rows cannot be used", "row 2: ''", "row 24: ''", "--on-error skip")
+    assert fails(
+        outcome, 1, "pairs.csv: 12 rows cannot be used", "row 2 (line 3): ''", "row 24 (line 25): ''", "--on-error skip"
+    )
     assert not (tmp_path / "run").exists()
     assert ele("train", "number-words", "--data", "pairs.csv", "--on-error", "skip", *OWN, "-o", "run").code == 0
     assert len(json.loads((tmp_path / "run" / "data.json").read_text())["rejected"]) == 12
@@ -293,7 +295,7 @@ def test_debug_data_shows_bad_rows_instead_of_stopping_at_them(ele, tmp_path):
     (tmp_path / "pairs.csv").write_text("x,y\n" + "one,1\n,2\n" * 12)
     outcome = ele("debug", "data", "number-words", "--data", "pairs.csv")
     assert outcome.code == 0
-    assert "left out     12 rows\n  row 2: '': the text is empty." in outcome.out
+    assert "left out     12 rows\n  row 2 (line 3): '': the text is empty." in outcome.out
     assert fails(ele("debug", "data", "number-words", "--data", "pairs.csv", "--on-error", "raise"), 1, "12 rows")
 
 

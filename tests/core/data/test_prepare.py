@@ -92,8 +92,10 @@ def test_every_bad_row_is_listed_at_once_with_its_number_and_reason(tmp_path):
     with pytest.raises(DataError) as caught:
         load(write(tmp_path, "pairs.csv", rows), *options)
     text = str(caught.value)
-    assert "21 rows cannot be used:\n  row 4: 'dddd': 'dddd' holds 'd', which is not in the alphabet.\n" in text
-    assert "\n  row 21: '': the text is empty.\n" in text
+    assert (
+        "21 rows cannot be used:\n  row 4 (line 5): 'dddd': 'dddd' holds 'd', which is not in the alphabet.\n" in text
+    )
+    assert "\n  row 21 (line 22): '': the text is empty.\n" in text
     assert text.endswith("leave them out with --on-error skip.")
 
 
@@ -104,14 +106,14 @@ def test_rows_are_counted_in_the_file_also_when_rows_before_them_were_left_out(t
     assert len(prepared.data) == len(prepared.packed) == len(prepared.data.outputs) == 20
     everything = torch.cat([prepared.data.train, prepared.data.validation, prepared.data.test])
     assert everything.sort().values.tolist() == list(range(20))
-    with pytest.raises(DataError, match="row 1: '': the text is empty"):
+    with pytest.raises(DataError, match=r"row 1 \(line 2\): '': the text is empty"):
         load(write(tmp_path, "pairs.csv", rows), "input.max_length=50")
-    with pytest.raises(DataError, match=r"row 21: 'xxx.*500 tokens, and the limit is 50"):
+    with pytest.raises(DataError, match=r"row 21 \(line 22\): 'xxx.*500 tokens, and the limit is 50"):
         load(write(tmp_path, "pairs.csv", rows[1:-1]), "input.max_length=50")
 
 
 def test_only_so_many_bad_rows_are_shown_and_the_rest_counted(tmp_path):
-    with pytest.raises(DataError, match=r"130 rows cannot be used(?s:.)*row 100:(?s:.)*… and 30 more"):
+    with pytest.raises(DataError, match=r"130 rows cannot be used(?s:.)*row 100 \(line 101\):(?s:.)*… and 30 more"):
         load(write(tmp_path, "pairs.csv", [*[("", "a")] * 130, *PAIRS]))
 
 
@@ -156,7 +158,7 @@ def test_the_account_of_the_data_counts_duplicates_and_what_was_left_out(tmp_pat
     text = describe_data(load(write(tmp_path, "pairs.csv", rows), on_error="skip"))
     assert "pairs        21, of them 18 training, 1 validation, 2 test" in text
     assert "20 different" in text
-    assert "left out     1 row\n  row 22: '': the text is empty." in text
+    assert "left out     1 row\n  row 22 (line 23): '': the text is empty." in text
     assert "example      word" in text
 
 
