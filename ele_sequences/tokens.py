@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 NAMES = {", ": "commas and spaces", ",": "commas", " ": "spaces"}
 """What may separate tokens, in the order in which it is tried, and how it is called."""
@@ -25,7 +26,7 @@ def split_tokens(text: str | Sequence[str], separator: str) -> list[str]:
 def json_tokens(text: str) -> list[str] | None:
     """The tokens of a JSON list of texts or numbers; None if the text is something else."""
     try:
-        tokens = json.loads(text) if text.startswith("[") else None
+        tokens: Any = json.loads(text) if text.startswith("[") else None
     except (ValueError, RecursionError):
         return None
     plain = isinstance(tokens, list) and all(isinstance(token, str | int | float) for token in tokens)

@@ -6,10 +6,12 @@ Charges, hydrogens, stereo and isotopes are left out: a molecule is its atoms an
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import rdkit
 from rdkit import Chem, rdBase
@@ -70,6 +72,39 @@ def read(smiles: str, limits: Limits = Limits()) -> Reading:  # noqa: B008  # fr
         if molecule is None:
             raise UnreadableMolecule(_why_not(text))
         return read_molecule(molecule, limits)
+
+
+@dataclass(frozen=True)
+class SdfRecord:
+    """One molecule of an SDF file; `smiles` is None if RDKit cannot read the structure."""
+
+    title: str
+    fields: dict[str, str]
+    smiles: str | None
+
+
+def sdf_records(stream: BinaryIO) -> Iterator[SdfRecord]:
+    """Read the molecules of an SDF file one after the other."""
+    lines: list[str] = []
+    for line in io.TextIOWrapper(stream, encoding="utf-8", errors="replace"):
+        if line.startswith("$$$$"):
+            yield sdf_record("".join(lines))
+            lines = []
+        else:
+            lines.append(line)
+    if any("M  END" in line for line in lines):  # the last molecule without its end
+        yield sdf_record("".join(lines))
+
+
+def sdf_record(text: str) -> SdfRecord:
+    """Read one molecule: a molfile, then `>  <name>` lines, each with the lines of its value up to an empty one."""
+    structure, _, data = text.partition("M  END")
+    parts = re.split(r"^>.*?<([^>]*)>.*$", data, flags=re.MULTILINE)
+    fields = {name: value.strip() for name, value in zip(parts[1::2], parts[2::2], strict=True)}
+    with quiet():
+        molecule = Chem.MolFromMolBlock(f"{structure}M  END\n")
+        smiles = None if molecule is None else Chem.MolToSmiles(molecule)
+    return SdfRecord(structure.partition("\n")[0].strip(), fields, smiles)
 
 
 def rewritten(smiles: str, seed: int) -> str | None:

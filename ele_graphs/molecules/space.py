@@ -178,6 +178,10 @@ class MoleculeSpace(GraphSpace[Molecule]):
         }
         return cls.Config(**{**found, **options})
 
+    def describe(self) -> str:
+        """The elements and the size."""
+        return f"molecules of {' '.join(self.config.elements)}, at most {self.config.max_atoms} heavy atoms"
+
     def examples(self) -> list[Molecule]:
         """The molecules of a short list that the configuration allows."""
         smiles = ("CO", "C=O", "C#N", "CCO", "C1CC1", "CC(C)O", "NC=O", "FC=C", "C", "N", "O", "CC", "CCC", "CC(=O)O")
