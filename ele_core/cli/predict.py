@@ -95,6 +95,7 @@ def predict(
                 top_k=top_k,
                 candidates=choices[0] if choices else None,
                 on_error="raise" if on_error == "raise" else "null",
+                source=file,
                 lines=table.lines,
                 context=resumable,
             )

@@ -53,7 +53,7 @@ def read_arrays(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
             arrays = {name: loaded[name] for place, name in enumerate(loaded.files) if place in keep(loaded.files)}
             return checked(file, loaded.files, arrays)
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(*refusal(error, suffix), where=file) from None
+        raise DataError(refusal(error, suffix), where=file) from None
     return checked(file, [name for name in arrays if name], arrays)
 
 
@@ -90,8 +90,8 @@ def texts(array: Any) -> Any:
     return np.char.decode(array, "utf-8") if getattr(array, "dtype", np.dtype(float)).kind == "S" else array
 
 
-def refusal(error: Exception, suffix: str) -> tuple[str]:
+def refusal(error: Exception, suffix: str) -> str:
     """Say why a file cannot be read."""
-    if "allow_pickle" in str(error):
-        return ("holds Python objects, which are not read: unpickling them can run any code. Save numbers or texts.",)
-    return (f"not a {suffix} file of numpy: {error}.",)
+    if "Object arrays" in str(error):
+        return "holds Python objects, which are not read: unpickling them can run any code. Save numbers or texts."
+    return f"not a whole {suffix} file of numpy."

@@ -168,7 +168,9 @@ def describe_columns(table: Table, wanted: Wanted) -> str:
     said = [named_columns(each, table.names) for each in places]
     guesses = [guessed(column, each[0], len(table.names)) for column, each in zip(wanted, places, strict=True)]
     unused = len(table.names) - len({place for each in places for place in each})
-    others = f"; {unused} other {'column is' if unused == 1 else 'columns are'} not used" if unused else ""
+    others = f"; {unused:,} {'other is' if unused == 1 else 'others are'} not used" if unused else ""
+    if unused and "" not in guesses:
+        others += " (choose with --input and --output)"
     if said[0] == said[1]:
         return f"input and output: {said[0]}{others}"
     return f"input: {said[0]}{guesses[0]}; output: {said[1]}{guesses[1]}{others}"

@@ -20,13 +20,14 @@ def predict_texts(
     top_k: int = 1,
     candidates: Sequence[Cell] | None = None,
     on_error: str = "null",
+    source: str = "inputs",
     lines: Sequence[int] | None = None,
     context: Context,
 ) -> Predictions:
     """Decode texts, or vectors; the `inputs` of the predictions are these.
 
     An input that cannot be used raises (`raise`), is left out (`skip`) or is kept without a prediction (`null`).
-    `lines` are those of the inputs in their file, for messages.
+    Messages name `source`, the file of the inputs, and `lines`, those of the inputs in it.
     """
     rejected: list[Rejected] = []
     vectors = model.inputs.takes_vectors
@@ -36,7 +37,7 @@ def predict_texts(
     parts, accepted, refused = accept([values[row] for row in rows], model.inputs.pack)
     rejected += [Rejected(rows[place], cell_text(texts[rows[place]]), reason) for place, reason in refused]
     if on_error == "raise":
-        refuse(located(rejected, lines), "inputs")
+        refuse(located(rejected, lines), source)
     chosen = None if candidates is None else candidates_from_texts(model, candidates, context)
     if accepted:
         queries = model.regressor.predict(type(parts[0]).cat(parts))

@@ -36,11 +36,11 @@ class PredictionTable:
     def names(self) -> dict[str, str]:
         """The columns of the predictions → their names in the file that is written, different from the names kept.
 
-        There is no column `input` if the input is kept: under this name, in several columns, or by the number of the
-        row.
+        There is no column `input` if there is one already, or if the inputs are vectors or several columns.
         """
         chosen = [self.table.names[place] for place in self.places if self.table.names]
-        without = chosen == ["input"] or len(chosen) > 1 or (not chosen and self.kept)
+        vectors = getattr(self.table.columns[self.places[0]], "ndim", 1) > 1
+        without = chosen == ["input"] or len(chosen) > 1 or vectors
         taken, found = set(self.kept), {}
         for name in COLUMNS[1:] if without else COLUMNS:
             number = 2

@@ -128,7 +128,7 @@ class TextInput(InputSpace[str]):
             what = "there are no texts to learn a vocabulary from."
             raise InvalidInput(what, fix="Give at least one training text.")
         tokenizer = _train(texts, self._pattern, self.config.min_frequency)
-        longest = self.config.max_length or 2 * max(len(tokens) for tokens in _encode(tokenizer, texts))
+        longest = self.config.max_length or 2 * max(self._lengths(tokenizer, texts))
         self._tokenizer, self._max_length = tokenizer, min(longest, LONGEST)
 
     def pack(self, values: Sequence[str]) -> Texts:
@@ -183,6 +183,10 @@ class TextInput(InputSpace[str]):
             self._tokenizer = _tokenizer(names, self._pattern)
         except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
             raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
+
+    def _lengths(self, tokenizer: Tokenizer, texts: list[str]) -> Iterator[int]:
+        """The number of tokens of each text: at level `character`, of its characters."""
+        return map(len, texts if self.config.level == "character" else _encode(tokenizer, texts))
 
     @property
     def _pattern(self) -> str:
