@@ -6,7 +6,6 @@ Charges, hydrogens, stereo and isotopes are left out: a molecule is its atoms an
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -86,7 +85,8 @@ class SdfRecord:
 def sdf_records(stream: BinaryIO) -> Iterator[SdfRecord]:
     """Read the molecules of an SDF file one after the other."""
     lines: list[str] = []
-    for line in io.TextIOWrapper(stream, encoding="utf-8", errors="replace"):
+    for raw in stream:
+        line = raw.decode("utf-8", errors="replace").replace("\r\n", "\n")
         if line.startswith("$$$$"):
             yield sdf_record("".join(lines))
             lines = []
