@@ -118,6 +118,7 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
         refuse(rejected, options.file, skipping=options.on_error == "skip")
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
     train, validation, test = split(len(accepted), options.validation, options.test, config.seed)
+    notes = describe_columns(table, wanted), numbers_as_text(inputs, left, config.registry), described(space)
     data = DataSet(
         inputs=[values[i] for i in accepted],
         outputs=space.Batch.cat(parts),
@@ -130,7 +131,7 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
         rejected=rejected,
         rows=[rows[i] for i in accepted],
         lines=table.lines,
-        notes=[*filter(None, (describe_columns(table, wanted), numbers_as_text(inputs, left), described(space)))],
+        notes=[note for note in notes if note],
     )
     return space, data
 
@@ -163,13 +164,13 @@ def described(space: OutputSpace[Any, Any]) -> str:
     return f"output: {said}" if (said := space.describe()) else ""
 
 
-def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell]) -> str:
-    """A warning if vectors of numbers are read as texts."""
+def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Registry) -> str:
+    """A warning if vectors of numbers are read as texts, with the input space that reads them."""
     if not isinstance(inputs, TextInput) or looks_like_vectors(cells) is None:
         return ""
-    return (
-        "warning: the inputs are vectors of numbers, but are read as text. To read them as vectors: --set input=vector"
-    )
+    better = [name for name in registry.names("input") if registry.get("input", name).takes_vectors]
+    advice = f". To read them as vectors: --set input={better[0]}" if better else "."
+    return f"warning: the inputs are vectors of numbers, but are read as text{advice}"
 
 
 def inferred_space(
