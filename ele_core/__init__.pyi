@@ -48,6 +48,7 @@ from .interfaces import Decoder as Decoder
 from .interfaces import Decoding as Decoding
 from .interfaces import Drawing as Drawing
 from .interfaces import Encoder as Encoder
+from .interfaces import FileReader as FileReader
 from .interfaces import InputSpace as InputSpace
 from .interfaces import Learner as Learner
 from .interfaces import Metric as Metric

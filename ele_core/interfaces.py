@@ -15,7 +15,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -61,8 +61,9 @@ It protects from the configuration of somebody else's model. Widths are compared
 is allocated, but for this comparison the layers must be built, and a billion of them cannot be.
 """
 
-Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task"]
-"""The kinds of components; each has one hook, one base class in this file, and its own sections in a configuration."""
+Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task", "reader"]
+"""The kinds of components. Each has one hook, one base class in this file and, except readers, its own sections in a
+configuration."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -183,6 +184,21 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     @abstractmethod
     def examples(self) -> list[Y]:
         """A few valid, different objects, on which checks test this space."""
+
+    # -- the texts of a file, and what was inferred from them -----------------------------------------------------
+
+    @classmethod
+    def infer_format(cls, texts: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options that say how the outputs of a file are written, such as a separator; by default none.
+
+        Called with all outputs of a file before `parse`. `infer` gets the options with these added; the user's
+        `options` take precedence.
+        """
+        return {}
+
+    def describe(self) -> str:
+        """What was inferred from data, for a line `output: …` before training; by default nothing is said."""
+        return ""
 
     # -- the relaxation, by default from the geometry -------------------------------------------------------------
 
@@ -388,6 +404,9 @@ class InputSpace(Component, ABC, Generic[X]):
 
     Batch: ClassVar[type[Tensors]]
     """The dataclass of this space's batches, by which a backbone decides whether it accepts them."""
+
+    takes_vectors: ClassVar[bool] = False
+    """Whether `pack` takes arrays of numbers (D,); if not, `parse` gets the vectors of a file as texts."""
 
     @abstractmethod
     def parse(self, text: str) -> X:
@@ -628,3 +647,19 @@ class Task(Component, ABC):
     @abstractmethod
     def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
         """Load the pairs, packed by `space`, with their split."""
+
+
+class FileReader(Component, ABC):
+    """Reads the files of one suffix as a table. Its name is the suffix, with the dot; built as `FileReader(config)`."""
+
+    @abstractmethod
+    def read(self, stream: BinaryIO) -> Mapping[str, Sequence[Any]]:
+        """The columns of a file by name, with one value per row; raise `DataError` if it is not such a file.
+
+        By default the first column is the input and the last the output. A value is a text, a number or a list of
+        numbers; None: there is none; an exception: the reason why it cannot be read.
+        """
+
+    def examples(self) -> list[bytes]:
+        """The contents of a few small files, on which checks test this reader; by default an empty list."""
+        return []

@@ -75,6 +75,14 @@ def ele_input_spaces() -> Iterator[Record]:
 
 
 @hookimpl
+def ele_file_readers() -> Iterator[Record]:
+    """Files of molecules."""
+    yield Record(
+        ".sdf", "ele_graphs.molecules.sdf:SdfReader", "Molecules with their data fields, and a column `smiles`."
+    )
+
+
+@hookimpl
 def ele_tasks() -> Iterator[Record]:
     """The paper's benchmark."""
     yield Record("smi2mol", "ele_graphs.smi2mol.task:SmilesToMolecule", "QM9: from a SMILES string to its molecule.")

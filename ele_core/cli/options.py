@@ -100,7 +100,7 @@ def processes(command: Command) -> Command:
 
 
 def data_options(on_error: str) -> Callable[[Command], Command]:
-    """Add `--data FILE --input COLUMN --output COLUMN --on-error RULE`; `on_error` is the default that help names."""
+    """Add `--data FILE --input COLUMNS --output COLUMN --on-error RULE`; `on_error` is the default that help names."""
     options = (
         click.option(
             "--on-error",
@@ -108,9 +108,13 @@ def data_options(on_error: str) -> Callable[[Command], Command]:
             help=f"Rows that cannot be used: list them and stop (raise), or omit them (skip) [default: {on_error}].",
         ),
         click.option("--output", metavar="COLUMN", help="Column of the outputs [default: the last]."),
-        click.option("--input", metavar="COLUMN", help="Column of the inputs [default: the first]."),
         click.option(
-            "--data", metavar="FILE", help="Your own pairs: .csv, .tsv, .jsonl, .smi or plain lines, also .gz."
+            "--input", metavar="COLUMNS", help="Column of the inputs, or several: a,b or b0:b9 [default: the first]."
+        ),
+        click.option(
+            "--data",
+            metavar="FILE",
+            help="Your own pairs: .csv, .tsv, .jsonl, .parquet, .npz, .smi, plain lines or what a plugin reads.",
         ),
     )
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), options, command)

@@ -13,7 +13,9 @@ from ele_core.cli import options
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
 @click.argument("file", metavar="FILE|-")
-@click.option("--input", "column", metavar="COLUMN", help="Column of the inputs [default: the first].")
+@click.option(
+    "--input", "column", metavar="COLUMNS", help="Columns of the inputs [default: as in training, or the first]."
+)
 @click.option(
     "--top-k", type=click.IntRange(min=1), default=1, show_default=True, help="Structures to return per input."
 )
@@ -25,7 +27,15 @@ from ele_core.cli import options
     show_default=True,
     help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
 )
-@click.option("-o", "--output-file", "target", metavar="FILE", help="The CSV file to write [default: standard output].")
+@click.option(
+    "-o",
+    "--output-file",
+    "target",
+    metavar="FILE",
+    default="",
+    help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON lines instead of CSV.")
 @options.decoder
 @options.overrides
 @options.processes
@@ -36,50 +46,62 @@ def predict(
     top_k: int,
     candidates: str | None,
     on_error: str,
-    target: str | None,
+    target: str,
+    as_json: bool,
     decoder: str | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Predict structures for new inputs and write them as CSV.
+    """Predict structures for new inputs and write a table of them.
 
-    FILE is .csv, .tsv, .jsonl, .smi or plain lines; - is standard input. After Ctrl-C or SIGTERM, give the same command
-    again to continue.
+    RUN is a run folder, or a folder that StructuredPredictor.save wrote. FILE is .csv, .tsv, .jsonl, .parquet, .npy,
+    .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept.
+    After Ctrl-C or SIGTERM, give the same command again to continue.
 
     \b
     echo "forty-two" | ele predict run -
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     """
+    from ele_core.data.readers import readers
     from ele_core.errors import ConfigError
-    from ele_core.files.atomic import write_text
-    from ele_core.files.tables import FIRST, as_csv, read_columns, read_inputs
+    from ele_core.files.atomic import write_bytes
+    from ele_core.files.tables import FIRST, input_places, read_columns, read_table
     from ele_core.model.predict import predict_texts
-    from ele_core.model.results import COLUMNS
-    from ele_core.runs.run import Run, context_for
+    from ele_core.model.prediction_table import PredictionTable, check_target
+    from ele_core.runs.run import context_for
+    from ele_core.runs.saved import open_model
     from ele_core.runtime.distributed import process_group
     from ele_core.runtime.monitor import ConsoleMonitor
 
+    check_target(target)
     chosen = [f"decoder={decoder}"] if decoder else []
-    opened = Run(run, options.registry())
+    opened = open_model(run, options.registry())
     model = opened.model([*chosen, *overrides])
     with process_group() as processes:
         if file == "-" and processes.count > 1:
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
-        (texts,), data = read_inputs(file, column, model.config.data.input if model.config.data else None)
-        choices, choices_data = read_columns(candidates, [FIRST]) if candidates else (None, None)
+        known = readers(model.config.registry)
+        table = read_table(file, None, known)
+        trained = model.config.data.input if model.config.data else None
+        answer = PredictionTable(table, input_places(table, column, trained))
+        choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
         context = context_for(model.config, ConsoleMonitor(), processes)
-        settings = {"inputs": data, "column": column, "candidates": choices_data, "top_k": top_k}
+        if said := answer.renamed():
+            context.monitor.message(said)
+        settings = {"inputs": table.digest, "column": column, "candidates": choices_data, "top_k": top_k}
         with opened.resumable(model, settings, context) as resumable:
             predictions = predict_texts(
                 model,
-                texts,
+                table.cells(answer.places),
                 top_k=top_k,
                 candidates=choices[0] if choices else None,
-                on_error=on_error,
+                on_error="raise" if on_error == "raise" else "null",
+                source=file,
+                lines=table.lines,
                 context=resumable,
             )
             if processes.main:
-                table = as_csv(predictions.rows(), COLUMNS)
+                content = answer.written(predictions, target, skip=on_error == "skip", as_json=as_json)
                 if target:
-                    write_text(Path(target), table)
+                    write_bytes(Path(target), content)
                 else:
-                    sys.stdout.write(table)
+                    sys.stdout.write(content.decode())

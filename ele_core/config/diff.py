@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ele_core.config import RunConfig
+from ele_core.errors import ConfigError
 
 DECODING = ("decoder", "candidates", "device")
 """The sections of a configuration that training does not depend on."""
@@ -31,3 +32,12 @@ def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return path → old and new value, for the options that differ."""
     paths = [path for path in {**then, **now} if then.get(path) != now.get(path)]
     return {path: f"{path}: {then.get(path)} → {now.get(path)}" for path in paths}
+
+
+def refuse_training_changes(then: RunConfig, now: RunConfig) -> None:
+    """Refuse overrides of a trained model that change more than how it decodes."""
+    fixed = [name for name in RunConfig.model_fields if name not in DECODING]
+    changed = [name for name in fixed if getattr(now, name) != getattr(then, name)]
+    if changed:
+        what = f"{', '.join(changed)} cannot change after training."
+        raise ConfigError(what, where="--set", fix=f"Only {', '.join(DECODING)} can.")

@@ -38,7 +38,8 @@ class DataConfig(ComponentConfig):
     file: str
     """The file of input and output pairs."""
     input: str | None = None
-    """The column of inputs; by default the first that is not the output."""
+    """The column of inputs, or several: `a,b,c`, or `b0:b9` for all from `b0` to `b9`; by default the first that is not
+    the output."""
     output: str | None = None
     """The column of outputs; by default the last."""
     extra: str | None = None

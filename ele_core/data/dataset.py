@@ -30,6 +30,10 @@ class DataSet:
     rejected: Sequence[Rejected] = ()
     rows: Sequence[int] | None = None
     """The row of the source that each pair came from. None: pair i is row i."""
+    lines: Sequence[int] | None = None
+    """The line at which each row of the source begins, counted from 1. None: unknown."""
+    notes: Sequence[str] = ()
+    """Lines for the user on how the source was read."""
 
     def __len__(self) -> int:
         return len(self.inputs)

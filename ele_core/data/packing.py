@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -19,21 +18,30 @@ Object = TypeVar("Object")
 def accept(
     objects: Sequence[Object], function: Callable[[Sequence[Object]], Tensors]
 ) -> tuple[list[Tensors], list[int], list[tuple[int, str]]]:
-    """Pack the valid objects; return the batches, the positions packed, and (position, reason) of the others."""
+    """Pack the valid objects; return the batches, the positions packed, and (position, reason) of the others.
+
+    After a refused object the next are packed one, two, four, … at a time, up to `PACKED_AT_ONCE`: an object is packed
+    a few times at most, however many are refused.
+    """
     packed: list[Tensors] = []
     accepted: list[int] = []
     refused: list[tuple[int, str]] = []
-    starts = range(0, len(objects), PACKED_AT_ONCE)
-    blocks = deque(range(start, min(start + PACKED_AT_ONCE, len(objects))) for start in starts)
-    while blocks:
-        rows = blocks.popleft()
+    known: list[tuple[int, str]] = []  # refused, but after the objects that are packed next; the nearest is the last
+    start, size = 0, PACKED_AT_ONCE
+    while start < len(objects):
+        stop = known[-1][0] if known else len(objects)
+        if start == stop:
+            refused.append(known.pop())
+            start, size = start + 1, 1
+            continue
+        rows = range(start, min(start + size, stop))
         try:
             packed.append(function([objects[row] for row in rows]))
-            accepted += rows
         except InvalidObject as error:
-            refused.append((rows[error.index], error.reason))
-            # The rows before the first invalid one are valid: they are packed only once more.
-            blocks.extendleft(part for part in (rows[error.index + 1 :], rows[: error.index]) if part)
+            known.append((rows[error.index], error.reason))
+        else:
+            accepted += rows
+            start, size = rows.stop, min(2 * size, PACKED_AT_ONCE)
     return packed, accepted, refused
 
 

@@ -10,14 +10,19 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from ele_core.components.inputs.text import TextInput
 from ele_core.config import RunConfig, with_output
 from ele_core.data.dataset import DataSet, fingerprint, split
 from ele_core.data.packing import accept, pack_all
-from ele_core.data.rejected import Rejected, parsed, refuse
-from ele_core.errors import ConfigError, DataError, counted
-from ele_core.files.tables import FIRST, LAST, read_columns
+from ele_core.data.readers import readers
+from ele_core.data.rejected import Rejected, located, parsed, refuse
+from ele_core.data.vectors import looks_like_vectors
+from ele_core.errors import ConfigError, DataError, InvalidInput, counted
+from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
+from ele_core.files.tables import FIRST, LAST, read_columns, read_table
 from ele_core.interfaces import InputSpace, OutputSpace, Task
 from ele_core.numerics.tensors import Tensors
+from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
 
 
@@ -58,13 +63,13 @@ def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None) -> 
     else:
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
-    inputs.fit(data.inputs_at(data.train))
     if pairs is not None:
+        inputs.fit(data.inputs_at(data.train))
         packed = inputs.pack(data.inputs)  # the first invalid input raises with its position
         known = fingerprint(map(inputs.format, data.inputs), data.outputs)
         data = dataclasses.replace(data, fingerprint=known)
     else:
-        data, packed = pack_inputs(inputs, data, config.data.on_error if config.data else "skip")
+        data, packed = fit_inputs(inputs, data, config.data.on_error if config.data else "skip")
     return Prepared(with_output(config, space.config), space, inputs, data, packed)
 
 
@@ -96,43 +101,76 @@ def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any
 
 
 def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
-    """Load pairs from a CSV, JSONL or .smi file; every row that does not parse or fit is listed with its reason."""
+    """Load pairs from the user's file; every row that does not parse or fit is listed with its reason."""
     options = config.data
     assert options is not None
-    space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
-    (left, right), digest = read_columns(options.file, [options.input or FIRST, options.output or LAST])
-    rejected: list[Rejected] = []
-    rows = list(range(len(left)))
-    shown = context.monitor.progress(rows, description="reading pairs")
-    pairs = [
-        (row, x, y)
-        for row in shown
-        if (x := parsed(inputs.parse, left, row, rejected)) is not None
-        and (y := parsed(space_type.parse, right, row, rejected)) is not None
-    ]
-    if not pairs:
-        refuse(rejected, options.file)
-        raise DataError("there are no pairs.", where=options.file)
-    space = inferred_space(space_type, [y for _, _, y in pairs], config.output.options)
-    parts, accepted, refused = accept([y for _, _, y in pairs], space.pack)
-    rejected += [Rejected(pairs[i][0], right[pairs[i][0]], reason) for i, reason in refused]
+    wanted = [options.input or FIRST, options.output or LAST]
+    table = read_table(options.file, wanted, readers(config.registry))
+    left, right = (table.cells(places) for places in table.places(wanted))
+    if left is right and len(left) and not isinstance(left[0], str):
+        fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
+        raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
+    space, (rows, values, outputs), rejected = read_pairs(config, inputs, left, right, context)
+    parts, accepted, refused = accept(outputs, space.pack)
+    rejected += [Rejected(rows[i], cell_text(right[rows[i]]), reason) for i, reason in refused]
+    rejected = located(rejected, table.lines)
     if options.on_error == "raise" or not accepted:
-        refuse(rejected, options.file)
-    extra = load_extra(options.extra, space, context) if options.extra else None
+        refuse(rejected, options.file, skipping=options.on_error == "skip")
+    extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
     train, validation, test = split(len(accepted), options.validation, options.test, config.seed)
+    notes = describe_columns(table, wanted), numbers_as_text(inputs, left, config.registry), described(space)
     data = DataSet(
-        inputs=[pairs[i][1] for i in accepted],
+        inputs=[values[i] for i in accepted],
         outputs=space.Batch.cat(parts),
         train=train,
         validation=validation,
         test=test,
         source=options.file,
-        fingerprint=digest,
+        fingerprint=table.digest,
         extra=extra,
         rejected=rejected,
-        rows=[pairs[i][0] for i in accepted],
+        rows=[rows[i] for i in accepted],
+        lines=table.lines,
+        notes=[note for note in notes if note],
     )
     return space, data
+
+
+def read_pairs(
+    config: RunConfig, inputs: InputSpace[Any], left: Sequence[Cell], right: Sequence[Cell], context: Context
+) -> tuple[OutputSpace[Any, Any], tuple[list[int], list[Any], list[Any]], list[Rejected]]:
+    """Parse the cells of both columns; return the output space, (rows, inputs, outputs) that parse, and the others."""
+    space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
+    texts = [cell_text(cell) for cell in right if not isinstance(cell, Unreadable)]
+    options = {**space_type.infer_format(texts, config.output.options), **config.output.options}
+    rejected: list[Rejected] = []
+    rows, values, outputs = [], [], []
+    for row in context.monitor.progress(range(len(left)), description="reading pairs"):
+        x = parsed(inputs.parse, left, row, rejected, vectors=inputs.takes_vectors)
+        y = None if x is None else parsed(space_type.parse, right, row, rejected)
+        if y is not None:
+            rows.append(row)
+            values.append(x)
+            outputs.append(y)
+    if not rows:
+        assert config.data is not None
+        refuse(rejected, config.data.file, skipping=config.data.on_error == "skip")
+        raise DataError("there are no pairs.", where=config.data.file)
+    return inferred_space(space_type, outputs, options), (rows, values, outputs), rejected
+
+
+def described(space: OutputSpace[Any, Any]) -> str:
+    """A line on the output space, if it says anything of itself."""
+    return f"output: {said}" if (said := space.describe()) else ""
+
+
+def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Registry) -> str:
+    """A warning if vectors of numbers are read as texts, with the input space that reads them."""
+    if not isinstance(inputs, TextInput) or looks_like_vectors(cells) is None:
+        return ""
+    better = [name for name in registry.names("input") if registry.get("input", name).takes_vectors]
+    advice = f". To read them as vectors: --set input={better[0]}" if better else "."
+    return f"warning: the inputs are vectors of numbers, but are read as text{advice}"
 
 
 def inferred_space(
@@ -147,9 +185,9 @@ def inferred_space(
         raise DataError(what, where="output", fix="Check the column of the outputs.") from None
 
 
-def load_extra(file: str, space: OutputSpace[Any, Any], context: Context) -> Any:
+def load_extra(file: str, space: OutputSpace[Any, Any], context: Context, registry: Registry) -> Any:
     """Load outputs, one per line or in the first column; those that do not parse or fit are counted and left out."""
-    (texts,), _ = read_columns(file, [FIRST])
+    (texts,), _ = read_columns(file, [FIRST], readers(registry))
     rejected: list[Rejected] = []
     shown = context.monitor.progress(range(len(texts)), description="reading extra outputs")
     objects = [y for row in shown if (y := parsed(space.parse, texts, row, rejected)) is not None]
@@ -159,11 +197,31 @@ def load_extra(file: str, space: OutputSpace[Any, Any], context: Context) -> Any
     return space.Batch.cat(parts) if parts else None
 
 
+def fit_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:
+    """Fit the input space on the training inputs and pack every input; those that it refuses are left out.
+
+    If it already refuses to fit one, it is fitted on those before, which tells all inputs that cannot be packed, and
+    then on what is left.
+    """
+    train = data.inputs_at(data.train)
+    try:
+        inputs.fit(train)
+    except InvalidInput as error:
+        if not error.index:
+            raise
+        inputs.fit(train[: error.index])
+        data, _ = pack_inputs(inputs, data, on_error)
+        inputs.fit(data.inputs_at(data.train))
+    return pack_inputs(inputs, data, on_error)
+
+
 def pack_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:
     """Pack every input; those that the input space refuses are removed from the data set, with their reasons."""
     parts, accepted, refused = accept(data.inputs, inputs.pack)
-    rejected = [Rejected(data.source_row(row), inputs.format(data.inputs[row]), reason) for row, reason in refused]
+    rejected = located(
+        [Rejected(data.source_row(row), inputs.format(data.inputs[row]), reason) for row, reason in refused], data.lines
+    )
     if (rejected and on_error == "raise") or not accepted:
-        refuse(rejected, data.source)
+        refuse(rejected, data.source, skipping=on_error == "skip")
     packed = type(parts[0]).cat(parts)
     return (data.keep(torch.tensor(accepted), rejected) if refused else data), packed

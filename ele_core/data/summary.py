@@ -9,12 +9,12 @@ from ele_core.numerics.keys import distinct, member
 
 
 def summary(prepared: Prepared) -> str:
-    """Return one line on the data that a training uses."""
+    """Return what a user should know of the data of a training: how they were read, and in one line their sizes."""
     data = prepared.data
     extra = f", {counted(len(data.extra), 'extra output')}" if data.extra is not None else ""
     left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
     sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
-    return f"{data.source}: {sizes}{extra}{left_out}"
+    return "\n".join([*data.notes, f"{data.source}: {sizes}{extra}{left_out}"])
 
 
 def describe_data(prepared: Prepared) -> str:
@@ -23,14 +23,17 @@ def describe_data(prepared: Prepared) -> str:
     keys = space.keys(data.outputs)
     known = member(keys[data.test], of=keys[data.train])
     lines = [
+        *data.notes,
         f"source       {data.source} (sha256 {data.fingerprint[:12]}…)",
         f"pairs        {len(data):,}, of them {len(data.train):,} training, {len(data.validation):,} validation, "
         f"{len(data.test):,} test",
         f"outputs      {len(distinct(keys)):,} different; {int(known.sum()):,} of the test outputs occur in training",
         f"extra        {counted(len(data.extra) if data.extra is not None else 0, 'output')} without inputs",
         f"left out     {counted(len(data.rejected), 'row')}",
-        *(f"  row {r.row + 1}: {r.text!r}: {r.reason}" for r in data.rejected[:SHOWN]),
+        *(f"  {each}" for each in data.rejected[:SHOWN]),
     ]
+    if len(data.rejected) > SHOWN:
+        lines.append(f"  … and {len(data.rejected) - SHOWN:,} more")
     sizes = prepared.inputs.sizes(prepared.packed)
     if sizes is not None:
         lines.append(f"input sizes  {int(sizes.min())} to {int(sizes.max())}, mean {sizes.float().mean():.1f}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ele_core.data.packing import accept, pack_all
-from ele_core.data.rejected import Rejected, parsed, refuse
+from ele_core.data.rejected import Rejected, located, parsed, refuse
+from ele_core.files.columns import Cell, cell_text
 from ele_core.interfaces import Candidates, Decoding
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
@@ -14,26 +15,29 @@ from ele_core.runtime.context import Context
 
 def predict_texts(
     model: Model,
-    texts: Sequence[str],
+    texts: Sequence[Cell],
     *,
     top_k: int = 1,
-    candidates: Sequence[str] | None = None,
+    candidates: Sequence[Cell] | None = None,
     on_error: str = "null",
+    source: str = "inputs",
+    lines: Sequence[int] | None = None,
     context: Context,
 ) -> Predictions:
-    """Decode texts; the `inputs` of the predictions are the texts.
+    """Decode texts, or vectors; the `inputs` of the predictions are these.
 
-    A text that cannot be used raises (`raise`), is left out (`skip`) or is kept without a prediction (`null`).
+    An input that cannot be used raises (`raise`), is left out (`skip`) or is kept without a prediction (`null`).
+    Messages name `source`, the file of the inputs, and `lines`, those of the inputs in it.
     """
     rejected: list[Rejected] = []
-    values = {
-        row: x for row in range(len(texts)) if (x := parsed(model.inputs.parse, texts, row, rejected)) is not None
-    }
+    vectors = model.inputs.takes_vectors
+    found = ((row, parsed(model.inputs.parse, texts, row, rejected, vectors=vectors)) for row in range(len(texts)))
+    values = {row: x for row, x in found if x is not None}
     rows = list(values)
     parts, accepted, refused = accept([values[row] for row in rows], model.inputs.pack)
-    rejected += [Rejected(rows[place], texts[rows[place]], reason) for place, reason in refused]
+    rejected += [Rejected(rows[place], cell_text(texts[rows[place]]), reason) for place, reason in refused]
     if on_error == "raise":
-        refuse(rejected, "inputs")
+        refuse(located(rejected, lines), source)
     chosen = None if candidates is None else candidates_from_texts(model, candidates, context)
     if accepted:
         queries = model.regressor.predict(type(parts[0]).cat(parts))
@@ -45,7 +49,7 @@ def predict_texts(
     return Predictions(model.space, texts, decoding, {each.row: each.reason for each in rejected})
 
 
-def candidates_from_texts(model: Model, texts: Sequence[str], context: Context) -> Candidates:
+def candidates_from_texts(model: Model, texts: Sequence[Cell], context: Context) -> Candidates:
     """Make candidates of texts; those that cannot be read are listed in one error."""
     rejected: list[Rejected] = []
     objects = [parsed(model.space.parse, texts, row, rejected) for row in range(len(texts))]

@@ -76,15 +76,18 @@ class Predictions(Sequence[Prediction]):
 
         An input that could not be used has one mapping, with an empty prediction and the reason as its status.
         """
-        rows = []
-        for each in self:
+        return [row for _, row in self.numbered_rows(input_text)]
+
+    def numbered_rows(self, input_text: Callable[[Any], str] = str) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the rows of `rows`, each with the position of its input."""
+        for place, each in enumerate(self):
             found = [
                 (self.space.format(obj), f"{energy:.6g}")
                 for obj, energy in zip(each.objects, each.energies, strict=True)
             ]
             for prediction, energy in found or [("", "")]:
-                rows.append(dict(zip(COLUMNS, (input_text(each.input), prediction, energy, each.status), strict=True)))
-        return rows
+                cells = (input_text(each.input), prediction, energy, each.status)
+                yield place, dict(zip(COLUMNS, cells, strict=True))
 
     def trace(self, index: int = 0) -> DecodingPath:
         """Return the path of the decoder to the best object of input `index`; decode with `trace=True` to record it."""

@@ -56,6 +56,7 @@ HOOKS: Mapping[Kind, Hook] = {
     "regressor": Hook("ele_regressors", "Regressor"),
     "decoder": Hook("ele_decoders", "Decoder"),
     "task": Hook("ele_tasks", "Task"),
+    "reader": Hook("ele_file_readers", "FileReader"),
 }
 
 
@@ -183,5 +184,21 @@ def ele_tasks() -> Iterable[Record]:
         @hookimpl
         def ele_tasks():
             yield Record("sushi", "my_package.tasks:Sushi", "Preferences of 5,000 people over ten kinds of sushi.")
+    """
+    return ()
+
+
+@hookspec
+def ele_file_readers() -> Iterable[Record]:
+    """Readers of files with pairs, each under the suffix of its files, as in `ele train sushi --data pairs.msp`.
+
+    .. code-block:: python
+
+        from ele_core import Record, hookimpl
+
+
+        @hookimpl
+        def ele_file_readers():
+            yield Record(".msp", "my_package.spectra:SpectraReader", "Mass spectra with their fields.")
     """
     return ()

@@ -15,7 +15,7 @@ from ele_core.config.diff import DECODING
 from ele_core.errors import Locked
 from ele_core.files.archive import MANIFEST, digest
 from ele_core.files.locks import locked
-from ele_core.runs.folder import CHECKPOINTS, MODEL
+from ele_core.runs.folder import CHECKPOINTS, model_folder
 from ele_core.runs.identity import versions
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
@@ -23,10 +23,10 @@ from ele_core.runtime.signals import Stop
 
 
 def work_key(run: Path, config: RunConfig, settings: Any) -> str:
-    """Return a name for work with a run's model, equal for equal model, decoding, settings and versions."""
+    """Return a name for work with the model of `run`, equal for equal model, decoding, settings and versions."""
     decoding = {name: getattr(config, name) for name in DECODING}
     same = {
-        "model": digest(run / MODEL / MANIFEST),
+        "model": digest(model_folder(run) / MANIFEST),
         "decoding": {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in decoding.items()},
         "settings": settings,
         "versions": versions(config),

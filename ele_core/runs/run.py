@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from ele_core.config import RunConfig, load, with_output
-from ele_core.config.diff import DECODING, changes, settled
+from ele_core.config.diff import changes, refuse_training_changes, settled
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.interfaces import Reference, Task
@@ -140,11 +140,7 @@ class Run:
     def model(self, overrides: Sequence[str] = ()) -> Model:
         """Return the trained model; `overrides` may change only how it decodes."""
         config = layout.read_config(self.folder, overrides, self.registry)
-        fixed = [name for name in RunConfig.model_fields if name not in DECODING]
-        changed = [name for name in fixed if getattr(config, name) != getattr(self.config, name)]
-        if changed:
-            what = f"{', '.join(changed)} cannot change after training."
-            raise ConfigError(what, where="--set", fix=f"Only {', '.join(DECODING)} can.")
+        refuse_training_changes(self.config, config)
         device = pick_device(config.device)
         if self._model is None or self._model.device != device:
             self._model = load_model(self.folder / layout.MODEL, device, self.registry)

@@ -128,5 +128,8 @@ def provenance(data: DataSet) -> dict[str, Any]:
         "train": data.train.tolist(),
         "validation": data.validation.tolist(),
         "test": data.test.tolist(),
-        "rejected": [dataclasses.asdict(rejected) for rejected in data.rejected],
+        "rejected": [
+            {key: value for key, value in dataclasses.asdict(rejected).items() if value is not None}
+            for rejected in data.rejected
+        ],
     }

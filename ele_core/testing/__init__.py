@@ -52,6 +52,13 @@ from ele_core.testing.encoders import (
     check_encoder_state_is_complete,
     check_encoder_takes_small_batches,
 )
+from ele_core.testing.file_readers import (
+    check_file_reader,
+    check_reader_gives_columns,
+    check_reader_is_named_by_a_suffix,
+    check_reader_is_repeatable,
+    check_reader_refuses_politely,
+)
 from ele_core.testing.input_spaces import (
     check_input_augment_is_seeded,
     check_input_examples_are_different,
@@ -156,6 +163,7 @@ if TYPE_CHECKING:
         BackboneContract,
         DecoderContract,
         EncoderContract,
+        FileReaderContract,
         InputSpaceContract,
         OutputSpaceContract,
         RegressorContract,
@@ -169,6 +177,7 @@ __all__ = [
     "CheckResult",
     "DecoderContract",
     "EncoderContract",
+    "FileReaderContract",
     "InputSpaceContract",
     "LinearSurrogate",
     "NotApplicable",
@@ -221,6 +230,7 @@ __all__ = [
     "check_encoder_state_is_complete",
     "check_encoder_takes_small_batches",
     "check_examples_are_different",
+    "check_file_reader",
     "check_foreign_objects_are_refused",
     "check_infer_holds_the_objects",
     "check_infer_obeys_options",
@@ -259,6 +269,10 @@ __all__ = [
     "check_project_leaves_its_input_alone",
     "check_project_works_at_all_scales",
     "check_properties_give_a_number_a_row",
+    "check_reader_gives_columns",
+    "check_reader_is_named_by_a_suffix",
+    "check_reader_is_repeatable",
+    "check_reader_refuses_politely",
     "check_record_leads_to_the_component",
     "check_regressor",
     "check_regressor_fit_is_seeded",

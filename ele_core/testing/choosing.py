@@ -15,6 +15,7 @@ from ele_core.plugins import HOOKS, Record, Registry, registry
 from ele_core.testing.backbones import BACKBONE_CHECKS
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.encoders import ENCODER_CHECKS
+from ele_core.testing.file_readers import READER_CHECKS
 from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
 from ele_core.testing.linear import LinearSurrogate, sample_problem
 from ele_core.testing.output_spaces import OUTPUT_CHECKS
@@ -36,6 +37,7 @@ SUITES: Mapping[Kind, Sequence[Check]] = {
     "regressor": REGRESSOR_CHECKS,
     "decoder": DECODER_CHECKS,
     "task": TASK_CHECKS,
+    "reader": READER_CHECKS,
 }
 """The checks of each kind."""
 
@@ -106,6 +108,9 @@ class Choosing:
         return decoder
 
     def _task(self) -> Subject:
+        return self._subject((self._create(),))
+
+    def _reader(self) -> Subject:
         return self._subject((self._create(),))
 
     # -- helpers --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from ele_core.interfaces import (
     Backbone,
     Decoder,
     Encoder,
+    FileReader,
     InputSpace,
     OutputSpace,
     Problem,
@@ -21,6 +22,7 @@ from ele_core.interfaces import (
 from ele_core.testing.backbones import BACKBONE_CHECKS
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.encoders import ENCODER_CHECKS
+from ele_core.testing.file_readers import READER_CHECKS
 from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
 from ele_core.testing.linear import LinearSurrogate, sample_problem
 from ele_core.testing.output_spaces import OUTPUT_CHECKS
@@ -194,6 +196,19 @@ class DecoderContract(Contract):
 
     def subject(self) -> Sequence[Any]:
         return self.decoder(), self.problem()
+
+
+class FileReaderContract(Contract):
+    """Tests of every law of a file reader; write `reader`."""
+
+    checks = READER_CHECKS
+
+    def reader(self) -> FileReader:
+        """The file reader to check."""
+        raise NotImplementedError("write `def reader(self)`, which returns the file reader to check")
+
+    def subject(self) -> Sequence[Any]:
+        return (self.reader(),)
 
 
 class TaskContract(Contract):

@@ -123,9 +123,14 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         found = {
             "node_labels": _sorted(nodes) or ("node",),
             "edge_labels": _sorted(edges) or ("edge",),
-            "max_nodes": max((len(graph) for graph in objects), default=1) or 1,
+            "max_nodes": min(max((len(graph) for graph in objects), default=1) or 1, MAX_NODES),
         }
         return cls.Config(**{**found, **options})
+
+    def describe(self) -> str:
+        """The numbers of labels and the size."""
+        nodes, edges = len(self.config.node_labels), len(self.config.edge_labels)
+        return f"graphs of at most {self.config.max_nodes} nodes; different labels: {nodes} of nodes, {edges} of edges"
 
     def examples(self) -> list[nx.Graph[Any]]:
         """Labelled paths of one to three nodes, a star and two cycles, as far as `max_nodes` allows."""

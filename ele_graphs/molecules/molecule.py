@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import networkx as nx
     from rdkit import Chem
 
+LONGEST_SHOWN = 80
+"""The most characters of a SMILES that an error shows."""
+
 
 @dataclass(frozen=True)
 class Molecule:
@@ -34,7 +37,7 @@ class Molecule:
         try:
             reading = read(smiles)
         except UnreadableMolecule as refused:
-            raise InvalidOutput(f"{smiles!r}: {refused}") from None
+            raise InvalidOutput(f"{shown(smiles)!r}: {refused}") from None
         return cls(reading.atoms, reading.bonds)
 
     @classmethod
@@ -95,3 +98,8 @@ class Molecule:
         from ele_graphs.molecules.rdkit_adapter import count_atoms
 
         return self.smiles or f"not a valid molecule ({count_atoms(len(self.atoms))})"
+
+
+def shown(smiles: str) -> str:
+    """A SMILES for a message, cut if it is long."""
+    return smiles if len(smiles) <= LONGEST_SHOWN else f"{smiles[:LONGEST_SHOWN]}…"

@@ -6,10 +6,11 @@ Charges, hydrogens, stereo and isotopes are left out: a molecule is its atoms an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import rdkit
 from rdkit import Chem, rdBase
@@ -25,6 +26,8 @@ BOND_TYPES = {
     "triple": Chem.BondType.TRIPLE,
     "quadruple": Chem.BondType.QUADRUPLE,
 }
+LARGEST = 1000
+"""The most heavy atoms of a molecule that is read: to write a SMILES canonically takes quadratic time."""
 HIGHLIGHT = (1.0, 0.74, 0.35)
 """Orange: different from the colours of all elements, also for people with red-green blindness."""
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
@@ -70,6 +73,40 @@ def read(smiles: str, limits: Limits = Limits()) -> Reading:  # noqa: B008  # fr
         return read_molecule(molecule, limits)
 
 
+@dataclass(frozen=True)
+class SdfRecord:
+    """One molecule of an SDF file; `smiles` is None if RDKit cannot read the structure."""
+
+    title: str
+    fields: dict[str, str]
+    smiles: str | None
+
+
+def sdf_records(stream: BinaryIO) -> Iterator[SdfRecord]:
+    """Read the molecules of an SDF file one after the other."""
+    lines: list[str] = []
+    for raw in stream:
+        line = raw.decode("utf-8", errors="replace").replace("\r\n", "\n")
+        if line.startswith("$$$$"):
+            yield sdf_record("".join(lines))
+            lines = []
+        else:
+            lines.append(line)
+    if any("M  END" in line for line in lines):  # the last molecule without its end
+        yield sdf_record("".join(lines))
+
+
+def sdf_record(text: str) -> SdfRecord:
+    """Read one molecule: a molfile, then `>  <name>` lines, each with the lines of its value up to an empty one."""
+    structure, _, data = text.partition("M  END")
+    parts = re.split(r"^>.*?<([^>]*)>.*$", data, flags=re.MULTILINE)
+    fields = {name: value.strip() for name, value in zip(parts[1::2], parts[2::2], strict=True)}
+    with quiet():
+        molecule = Chem.MolFromMolBlock(f"{structure}M  END\n")
+        smiles = None if molecule is None else Chem.MolToSmiles(molecule)
+    return SdfRecord(structure.partition("\n")[0].strip(), fields, smiles)
+
+
 def rewritten(smiles: str, seed: int) -> str | None:
     """Write the same molecule with its atoms in a random order; None if it cannot be read."""
     with quiet():
@@ -80,6 +117,8 @@ def rewritten(smiles: str, seed: int) -> str | None:
 def read_molecule(molecule: Chem.Mol, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
     """Read an RDKit molecule as `read` does a SMILES."""
     with quiet():
+        if molecule.GetNumHeavyAtoms() > LARGEST:
+            raise UnreadableMolecule(f"{count_atoms(molecule.GetNumHeavyAtoms())}, more than {LARGEST}")
         canonical = Chem.MolToSmiles(molecule, isomericSmiles=False)
         _check_size(canonical, molecule, limits)
         again = Chem.MolFromSmiles(canonical)

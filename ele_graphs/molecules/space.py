@@ -14,7 +14,7 @@ from ele_core import Drawing, InvalidOutput, Metric
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.networkx_space import read_json, write_json
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
-from ele_graphs.molecules.molecule import Molecule
+from ele_graphs.molecules.molecule import Molecule, shown
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -174,9 +174,13 @@ class MoleculeSpace(GraphSpace[Molecule]):
         found = {
             "elements": _in_order(elements or ELEMENTS, ELEMENTS),
             "bonds": _in_order(bonds or BONDS, (*BONDS, "quadruple")),
-            "max_atoms": max((len(molecule.atoms) for molecule in molecules), default=9) or 1,
+            "max_atoms": min(max((len(molecule.atoms) for molecule in molecules), default=9) or 1, MAX_NODES),
         }
         return cls.Config(**{**found, **options})
+
+    def describe(self) -> str:
+        """The elements and the size."""
+        return f"molecules of {' '.join(self.config.elements)}, at most {self.config.max_atoms} heavy atoms"
 
     def examples(self) -> list[Molecule]:
         """The molecules of a short list that the configuration allows."""
@@ -193,7 +197,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         except InvalidOutput as refused:
             raise self.invalid(refused.what, index) from None
         if reason := self._reason(molecule):
-            raise self.invalid(f"{molecule.smiles or 'molecule'}: {reason}", index)
+            raise self.invalid(f"{shown(molecule.smiles or 'molecule')}: {reason}", index)
         return molecule
 
     def _reason(self, molecule: Molecule) -> str | None:

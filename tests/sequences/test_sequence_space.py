@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from ele_core.errors import ConfigError, InvalidOutput
 from ele_sequences.encoder import SequenceEncoder
-from ele_sequences.space import SequenceSpace, Tokens, close_gaps, split_tokens
+from ele_sequences.space import SequenceSpace, Tokens, close_gaps
+from ele_sequences.tokens import find_separator, split_tokens
 
 SPACE = SequenceSpace(SequenceSpace.Config(alphabet=tuple("abc"), length=5))
 WORDS = SequenceSpace(SequenceSpace.Config(alphabet=("to", "be", "or"), length=4, separator=" "))
@@ -145,6 +146,53 @@ def test_examples_are_different_and_inside(space):
 
 def test_text_stands_for_itself_in_a_cell():
     assert SequenceSpace.parse(" a b") == SequenceSpace.format(" a b") == " a b"
+
+
+# -- separators ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "separator"),
+    [
+        (["AH0 B AW1 T", "B AW1 T AH0"], " "),
+        (["a,b,c", "c,b", "a"], ","),
+        (["a, b", "b, a"], ", "),
+        (["abc", "cab"], ""),
+        (["red", "green,red", "green"], ","),
+        (["the quick brown fox", "jumps over a lazy dog"], ""),
+        (["1,234", "1,234", "5,678,234"], ""),
+        (['["a", "b"]', '["c"]'], " "),
+        (['["a b"]', '["c"]'], ","),
+        (["[a]", "[b]"], ""),
+        ([], ""),
+        ([""], ""),
+    ],
+)
+def test_the_separator_is_found_where_few_tokens_occur_again(texts, separator):
+    assert find_separator(texts) == separator
+    assert SequenceSpace.infer_format(texts, {}) == {"separator": separator}
+    assert SequenceSpace.infer_format(texts, {"separator": "-"}) == {}
+
+
+def test_many_different_words_are_read_as_characters():
+    assert find_separator([f"w{number} w{number + 1}" for number in range(2000)] * 3) == ""
+
+
+def test_lists_of_tokens_are_packed_and_come_back_as_texts():
+    objects = [["K", "AE1", "T"], ("AE1",)]
+    space = SequenceSpace(SequenceSpace.infer(objects, {}))
+    assert (space.config.separator, space.config.length) == (" ", 3)
+    assert space.unpack(space.pack(objects)) == ["K AE1 T", "AE1"]
+    assert torch.equal(space.pack(["K AE1 T", '["AE1"]']).tokens, space.pack(objects).tokens)
+    with pytest.raises(InvalidOutput, match="output 1: expected a text or a list of tokens, not int"):
+        space.pack([["K"], 3])
+
+
+def test_a_space_says_how_it_reads_texts():
+    assert WORDS.describe() == f"tokens separated by spaces, {len(WORDS.config.alphabet)} different; at most " + (
+        f"{WORDS.config.length} in a text"
+    )
+    assert SPACE.describe() == "each character is a token, 3 different; at most 5 in a text"
 
 
 # -- the encoder --------------------------------------------------------------------------------------------------

@@ -128,17 +128,18 @@ class TextInput(InputSpace[str]):
             what = "there are no texts to learn a vocabulary from."
             raise InvalidInput(what, fix="Give at least one training text.")
         tokenizer = _train(texts, self._pattern, self.config.min_frequency)
-        longest = self.config.max_length or 2 * max(len(tokens) for tokens in _encode(tokenizer, texts))
+        longest = self.config.max_length or 2 * max(self._lengths(tokenizer, texts))
         self._tokenizer, self._max_length = tokenizer, min(longest, LONGEST)
 
     def pack(self, values: Sequence[str]) -> Texts:
         """Texts → tokens (B, max_length) and lengths (B,)."""
         tokenizer = self._fitted()
         texts = _checked(values)
+        if self.config.level == "character":  # as many tokens as characters: long texts need not be cut first
+            self._refuse_long(list(map(len, texts)))
         rows = list(_encode(tokenizer, texts))
         lengths = np.fromiter(map(len, rows), dtype=np.int32, count=len(rows))
-        if self.config.on_long == "error":
-            self._refuse_long(lengths)
+        self._refuse_long(lengths)
         dtype = np.int16 if self.vocabulary_size <= np.iinfo(np.int16).max else np.int32
         tokens, lengths = _padded(rows, lengths, self._max_length, dtype)
         if self.config.unknown == "error":
@@ -183,6 +184,10 @@ class TextInput(InputSpace[str]):
         except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
             raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
 
+    def _lengths(self, tokenizer: Tokenizer, texts: list[str]) -> Iterator[int]:
+        """The number of tokens of each text: at level `character`, of its characters."""
+        return map(len, texts if self.config.level == "character" else _encode(tokenizer, texts))
+
     @property
     def _pattern(self) -> str:
         return self.config.pattern or _ANY_CHARACTER
@@ -193,9 +198,9 @@ class TextInput(InputSpace[str]):
             raise ModelError(what, fix="Call `fit` with the training texts, or `load`, first.")
         return self._tokenizer
 
-    def _refuse_long(self, lengths: npt.NDArray[np.int32]) -> None:
-        too_long = np.flatnonzero(lengths > self._max_length)
-        if len(too_long):
+    def _refuse_long(self, lengths: Sequence[int] | npt.NDArray[np.int32]) -> None:
+        too_long = np.flatnonzero(np.asarray(lengths) > self._max_length)
+        if len(too_long) and self.config.on_long == "error":
             index = int(too_long[0])
             what = f"the text has {lengths[index]} tokens, and the limit is {self._max_length}."
             fix = "Train with a larger `max_length`, or set `on_long` to 'truncate' to cut such texts."

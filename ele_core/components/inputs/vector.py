@@ -45,6 +45,7 @@ class VectorInput(InputSpace[Vector]):
 
     config: Config
     Batch: ClassVar[type[Tensors]] = Vectors
+    takes_vectors: ClassVar[bool] = True
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)
@@ -60,9 +61,9 @@ class VectorInput(InputSpace[Vector]):
         inner = re.fullmatch(r"\s*(?:\[(?P<inner>.*)\]|(?P<plain>.*))\s*", text, re.DOTALL)
         words = (inner["plain"] if inner["inner"] is None else inner["inner"]) if inner else ""
         try:
-            values = [float(word) for word in re.split(r"\s*[,;]\s*|\s+", words.strip())]
+            values = np.array([float(word) for word in re.split(r"\s*[,;]\s*|\s+", words.strip())])
         except ValueError as error:
-            what = f"{text!r} is not a vector of numbers."
+            what = f"{brief(text, 60)!r} is not a vector of numbers."
             raise InvalidInput(what, fix="Write the numbers with commas or spaces between them.") from error
         _matrix([values], None)
         return values

@@ -283,7 +283,9 @@ def test_bad_rows_stop_the_training_with_all_of_them_and_nothing_written(ele, tm
     rows = [("one", "1"), ("", "2"), ("three", "3"), ("", "4")] * 6
     (tmp_path / "pairs.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
     outcome = ele("train", "number-words", "--data", "pairs.csv", *OWN, "-o", "run")
-    assert fails(outcome, 1, "pairs.csv: 12 rows cannot be used", "row 2: ''", "row 24: ''", "--on-error skip")
+    assert fails(
+        outcome, 1, "pairs.csv: 12 rows cannot be used", "row 2 (line 3): ''", "row 24 (line 25): ''", "--on-error skip"
+    )
     assert not (tmp_path / "run").exists()
     assert ele("train", "number-words", "--data", "pairs.csv", "--on-error", "skip", *OWN, "-o", "run").code == 0
     assert len(json.loads((tmp_path / "run" / "data.json").read_text())["rejected"]) == 12
@@ -293,8 +295,15 @@ def test_debug_data_shows_bad_rows_instead_of_stopping_at_them(ele, tmp_path):
     (tmp_path / "pairs.csv").write_text("x,y\n" + "one,1\n,2\n" * 12)
     outcome = ele("debug", "data", "number-words", "--data", "pairs.csv")
     assert outcome.code == 0
-    assert "left out     12 rows\n  row 2: '': the text is empty." in outcome.out
+    assert "left out     12 rows\n  row 2 (line 3): '': the text is empty." in outcome.out
     assert fails(ele("debug", "data", "number-words", "--data", "pairs.csv", "--on-error", "raise"), 1, "12 rows")
+
+
+def test_debug_data_says_which_columns_it_took_and_how_outputs_are_cut(ele, tmp_path):
+    (tmp_path / "pairs.csv").write_text("id,word,phonemes\n" + "1,cab,K AE B\n2,back,B AE K\n" * 6)
+    lines = ele("debug", "data", "number-words", "--data", "pairs.csv").out.splitlines()
+    assert lines[0].startswith("input: column 'id' (the first); output: column 'phonemes' (the last); 1 other is not")
+    assert lines[1] == "output: tokens separated by spaces, 3 different; at most 3 in a text"
 
 
 def test_a_column_without_a_file_is_a_usage_error(ele):
@@ -435,6 +444,76 @@ def test_the_command_agrees_with_the_python_interface(ele, copy):
     rows = table(ele("predict", copy, "-", "--decoder", "candidates", stdin="seven\nforty-two\n").out)
     expected = StructuredPredictor.load(copy).predict(["seven", "forty-two"], decoder="candidates")
     assert [row["prediction"] for row in rows] == expected
+
+
+def test_the_columns_of_the_file_come_first_and_names_that_are_taken_get_a_number(ele, copy, tmp_path):
+    (tmp_path / "inputs.csv").write_text("id,name,prediction\n1,seven,old\n2,,older\n3,nine\n")
+    outcome = ele("predict", copy, "inputs.csv", "--input", "name", "--decoder", "candidates")
+    assert outcome.out.splitlines()[0] == "id,name,prediction,input,prediction_2,energy,status"
+    rows = table(outcome.out)
+    assert [(row["id"], row["prediction"]) for row in rows] == [("1", "old"), ("2", "older"), ("3,nine", "")]
+    assert rows[0]["prediction_2"].isdigit()
+    assert [row["status"] == "ok" for row in rows] == [True, False, False]
+    assert "'prediction' is written as 'prediction_2'" in outcome.err
+    skipped = table(ele("predict", copy, "inputs.csv", "--input", "name", "--on-error", "skip").out)
+    assert [row["id"] for row in skipped] == ["1"]
+    refused = ele("predict", copy, "inputs.csv", "--input", "name", "--on-error", "raise")
+    assert fails(refused, 1, "inputs.csv: 2 rows", "row 2 (line 3): ''", "row 3 (line 4): '3,nine'")
+
+
+def test_a_column_called_input_is_not_written_twice(ele, copy, tmp_path):
+    (tmp_path / "inputs.csv").write_text("input\nseven\n")
+    assert ele("predict", copy, "inputs.csv").out.startswith("input,prediction,energy,status\nseven,")
+
+
+def test_predictions_are_written_as_json_lines_tsv_and_parquet(ele, copy, tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "inputs.jsonl").write_text('{"n": 1, "x": "seven"}\n{"n": [2], "x": ""}\n')
+    command = ["predict", copy, "inputs.jsonl", "--input", "x", "--decoder", "candidates"]
+    lines = ele(*command, "--json").out.splitlines()
+    first, second = map(json.loads, lines)
+    assert list(first) == ["n", "x", "input", "prediction", "energy", "status"]
+    assert (first["n"], second["n"], second["energy"], second["status"]) == (1, [2], None, "the text is empty.")
+    assert isinstance(first["energy"], float)
+    assert ele(*command, "-o", "a.jsonl").code == ele(*command, "-o", "a.parquet").code == 0
+    assert (tmp_path / "a.jsonl").read_text().splitlines() == lines
+    from ele_core.files.tables import read_table
+
+    parquet = read_table(str(tmp_path / "a.parquet"))
+    assert list(parquet.names) == list(first)
+    assert parquet.columns[3][0] == first["prediction"]
+    assert ele(*command, "-o", "a.tsv").code == 0
+    assert (tmp_path / "a.tsv").read_text().startswith("n\tx\tinput\tprediction")
+    assert fails(ele(*command, "-o", "a.xlsx"), 1, "not written as .xlsx. Choose .csv")
+
+
+def test_a_saved_model_predicts_like_the_run_it_came_from(ele, copy, tmp_path):
+    from ele_core import StructuredPredictor
+
+    StructuredPredictor.load(copy).save(tmp_path / "saved")
+    expected = ele("predict", copy, "-", "--decoder", "pgd", stdin="seven\nforty-two\n").out
+    before = sorted(path.name for path in (tmp_path / "saved").iterdir())
+    assert ele("predict", "saved", "-", "--decoder", "pgd", stdin="seven\nforty-two\n").out == expected
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == before
+    assert fails(ele("predict", "saved", "-", "--set", "seed=7"), 2, "seed cannot change after training")
+
+
+def test_vectors_are_predicted_for_from_columns_and_from_arrays(ele, tmp_path):
+    import numpy as np
+
+    vectors = np.array([[number % 2, number % 3] for number in range(40)])
+    text = "id,b0,b1,y\n" + "".join(f"{n},{a},{b},{'ab'[a]}\n" for n, (a, b) in enumerate(vectors))
+    (tmp_path / "wide.csv").write_text(text)
+    np.save(tmp_path / "x.npy", vectors)
+    columns = ["--data", "wide.csv", "--input", "b0:b1", "--output", "y", "--set", "input=vector"]
+    outcome = ele("train", "sequence", *columns, *OWN, "--set", "regressor.backbone=mlp", "--no-report", "-o", "run")
+    assert outcome.code == 0, outcome.err
+    assert "input: 2 columns, 'b0' to 'b1'; output: column 'y'; 1 other is not used" in outcome.err
+    wide, array = table(ele("predict", "run", "wide.csv").out), table(ele("predict", "run", "x.npy").out)
+    assert list(wide[0]) == ["id", "b0", "b1", "y", "prediction", "energy", "status"]
+    assert list(array[0]) == ["row", "prediction", "energy", "status"]
+    assert [row["prediction"] for row in wide] == [row["prediction"] for row in array]
+    assert array[-1]["row"] == "40"
 
 
 # -- as a process -------------------------------------------------------------------------------------------------

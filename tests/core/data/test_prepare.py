@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from recording import Recorder
 
 from ele_core import config as configuration
 from ele_core.data.prepare import Prepared, prepare
-from ele_core.data.summary import describe_data
+from ele_core.data.summary import describe_data, summary
+from ele_core.data.vectors import looks_like_vectors
 from ele_core.errors import ConfigError, DataError
 from ele_core.runtime.context import Context
 
@@ -92,8 +94,10 @@ def test_every_bad_row_is_listed_at_once_with_its_number_and_reason(tmp_path):
     with pytest.raises(DataError) as caught:
         load(write(tmp_path, "pairs.csv", rows), *options)
     text = str(caught.value)
-    assert "21 rows cannot be used:\n  row 4: 'dddd': 'dddd' holds 'd', which is not in the alphabet.\n" in text
-    assert "\n  row 21: '': the text is empty.\n" in text
+    assert (
+        "21 rows cannot be used:\n  row 4 (line 5): 'dddd': 'dddd' holds 'd', which is not in the alphabet.\n" in text
+    )
+    assert "\n  row 21 (line 22): '': the text is empty.\n" in text
     assert text.endswith("leave them out with --on-error skip.")
 
 
@@ -104,14 +108,14 @@ def test_rows_are_counted_in_the_file_also_when_rows_before_them_were_left_out(t
     assert len(prepared.data) == len(prepared.packed) == len(prepared.data.outputs) == 20
     everything = torch.cat([prepared.data.train, prepared.data.validation, prepared.data.test])
     assert everything.sort().values.tolist() == list(range(20))
-    with pytest.raises(DataError, match="row 1: '': the text is empty"):
+    with pytest.raises(DataError, match=r"row 1 \(line 2\): '': the text is empty"):
         load(write(tmp_path, "pairs.csv", rows), "input.max_length=50")
-    with pytest.raises(DataError, match=r"row 21: 'xxx.*500 tokens, and the limit is 50"):
+    with pytest.raises(DataError, match=r"row 21 \(line 22\): 'xxx.*500 tokens, and the limit is 50"):
         load(write(tmp_path, "pairs.csv", rows[1:-1]), "input.max_length=50")
 
 
 def test_only_so_many_bad_rows_are_shown_and_the_rest_counted(tmp_path):
-    with pytest.raises(DataError, match=r"130 rows cannot be used(?s:.)*row 100:(?s:.)*… and 30 more"):
+    with pytest.raises(DataError, match=r"130 rows cannot be used(?s:.)*row 100 \(line 101\):(?s:.)*… and 30 more"):
         load(write(tmp_path, "pairs.csv", [*[("", "a")] * 130, *PAIRS]))
 
 
@@ -156,7 +160,7 @@ def test_the_account_of_the_data_counts_duplicates_and_what_was_left_out(tmp_pat
     text = describe_data(load(write(tmp_path, "pairs.csv", rows), on_error="skip"))
     assert "pairs        21, of them 18 training, 1 validation, 2 test" in text
     assert "20 different" in text
-    assert "left out     1 row\n  row 22: '': the text is empty." in text
+    assert "left out     1 row\n  row 22 (line 23): '': the text is empty." in text
     assert "example      word" in text
 
 
@@ -165,3 +169,103 @@ def test_a_missing_file_and_a_missing_column_are_named(tmp_path):
         load(str(tmp_path / "nowhere.csv"))
     with pytest.raises(DataError, match=r"no column is called 'z'.*Columns: x, y"):
         load(write(tmp_path, "pairs.csv", PAIRS), input="z")
+
+
+def test_a_file_without_a_usable_row_does_not_advise_what_is_done_already(tmp_path):
+    with pytest.raises(DataError, match="1 row cannot be used, and no row is left") as caught:
+        load(write(tmp_path, "pairs.csv", [("", "a")]), on_error="skip")
+    assert "--on-error" not in str(caught.value)
+    with pytest.raises(DataError, match="20 rows cannot be used, and no row is left") as caught:
+        load(write(tmp_path, "pairs.csv", PAIRS), "input.max_length=1", on_error="skip")
+    assert "--on-error" not in str(caught.value)
+
+
+def test_long_rows_are_shown_by_their_beginning(tmp_path):
+    with pytest.raises(DataError) as caught:
+        load(write(tmp_path, "pairs.csv", [*PAIRS, ("x" * 100_000, "a")]), "input.max_length=50")
+    assert len(str(caught.value)) < 1000
+
+
+# -- vectors ------------------------------------------------------------------------------------------------------
+
+VECTORS = [(f"{number % 2} {number % 3} 0.5", "ab"[number % 2]) for number in range(40)]
+
+
+def test_vectors_of_another_size_are_bad_rows_named_by_their_lines(tmp_path):
+    rows = [*VECTORS, ("1 2", "a"), ("1 2 3 4", "b")]
+    with pytest.raises(DataError) as caught:
+        load(write(tmp_path, "pairs.csv", rows), "input=vector")
+    assert "2 rows cannot be used:\n  row 41 (line 42): '1.0 2.0': the vector has 2 numbers" in str(caught.value)
+    prepared = load(write(tmp_path, "pairs.csv", rows), "input=vector", on_error="skip")
+    assert len(prepared.data) == len(prepared.packed) == 40
+    assert [each.line for each in prepared.data.rejected] == [42, 43]
+
+
+def test_several_columns_and_arrays_give_the_same_vectors(tmp_path):
+    wide = write(tmp_path, "wide.csv", [(*x.split(), y) for x, y in VECTORS], header="b0,b1,b2,y")
+    prepared = load(wide, "input=vector", input="b0:b2")
+    np.savez(
+        tmp_path / "pairs.npz",
+        x=np.array([[float(number) for number in x.split()] for x, _ in VECTORS]),
+        y=np.array([y for _, y in VECTORS]),
+    )
+    again = load(str(tmp_path / "pairs.npz"), "input=vector")
+    assert torch.equal(prepared.packed.values, again.packed.values)
+    assert prepared.space.config == again.space.config
+
+
+def test_one_array_is_no_pairs(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((9, 2)))
+    with pytest.raises(DataError, match=r"one array, but pairs need inputs and outputs\. Save both"):
+        load(str(tmp_path / "x.npy"), "input=vector")
+
+
+def test_the_columns_the_separator_and_numbers_read_as_text_are_told(tmp_path):
+    rows = [("7", "1 0 1", "a b a"), ("8", "0 0 1", "b a b")] * 10
+    file = write(tmp_path, "pairs.csv", rows, header="id,x,y")
+    told = summary(load(file, input="x", output="y")).splitlines()
+    assert told[:3] == [
+        "input: column 'x'; output: column 'y'; 1 other is not used",
+        "warning: the inputs are vectors of numbers, but are read as text. To read them as vectors: --set input=vector",
+        "output: tokens separated by spaces, 2 different; at most 3 in a text",
+    ]
+    assert "warning" not in summary(load(file, "input=vector", input="x"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1 0", "0 1"], "binary"),
+        (["[1, 0.5]", "[2, 1]"], "numbers"),
+        (["1;0", "0;1"], "binary"),
+        (np.eye(3), "binary"),
+        (["1", "2"], None),
+        (["1 2", "3"], None),
+        (["1 2", "a b"], None),
+        (["1 2", ""], None),
+        ([], None),
+    ],
+)
+def test_vectors_are_told_from_texts(cells, kind):
+    assert looks_like_vectors(cells) == kind
+
+
+# -- separators ---------------------------------------------------------------------------------------------------
+
+
+def test_the_separator_of_a_file_is_inferred_stored_and_kept_when_the_data_are_read_again(tmp_path):
+    file = write(tmp_path, "pairs.csv", [("cab", "K AE B"), ("back", "B AE K")] * 10)
+    prepared = load(file)
+    assert prepared.space.config.alphabet == ("AE", "B", "K")
+    assert prepared.config.output.options["separator"] == " "
+    assert prepared.space.unpack(prepared.data.outputs[:1]) == ["K AE B"]
+    characters = load(file, "output.separator=''")
+    assert characters.space.config.alphabet == (" ", "A", "B", "E", "K")
+
+
+def test_lists_of_tokens_in_json_lines_are_tokens(tmp_path):
+    file = tmp_path / "pairs.jsonl"
+    file.write_text('{"x": "cab", "y": ["K", "AE", "B"]}\n' * 12)
+    prepared = load(str(file))
+    assert prepared.space.config.alphabet == ("AE", "B", "K")
+    assert prepared.space.unpack(prepared.data.outputs[:1]) == ["K AE B"]

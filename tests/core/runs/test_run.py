@@ -220,7 +220,7 @@ def test_rows_left_out_are_written_down_with_their_reason(tmp_path):
     recorder = Recorder()
     Run.start(config, tmp_path / "run", recorder)
     data = json.loads((tmp_path / "run" / "data.json").read_text())
-    assert data["rejected"] == [{"row": 30, "text": "", "reason": "the text is empty."}]
+    assert data["rejected"] == [{"row": 30, "text": "", "reason": "the text is empty.", "line": 32}]
     assert "1 row left out" in recorder.messages[0]
 
 

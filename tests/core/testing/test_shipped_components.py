@@ -38,6 +38,7 @@ COMPONENTS = [
     ("decoder", "search", {"rounds": 3}, 17),
     ("decoder", "search", {"moves": 4, "rounds": 3}, 17),
     ("decoder", "fgw-barycenter", {"rounds": 3}, 13),
+    ("reader", ".sdf", {}, 8),
     ("task", "number-words", {"size": 60, "validation": 10, "test": 10}, 6),
 ]
 

@@ -108,3 +108,22 @@ def test_legal_moves_leave_no_atom_with_too_many_bonds() -> None:
     assert torch.equal(some[0].edges, everything[0].edges[within])
     assert torch.equal(some[1], everything[1][within])
     assert legal.within_valence(legal.pack(["C#N", "FC(F)(F)F", "O=C=O"])).all()
+
+
+def test_a_huge_smiles_is_refused_before_it_is_written_canonically(monkeypatch):
+    from ele_graphs.molecules import rdkit_adapter
+
+    def never(*_, **__):
+        raise AssertionError("this takes quadratic time")
+
+    monkeypatch.setattr(rdkit_adapter.Chem, "MolToSmiles", never)
+    with pytest.raises(InvalidOutput, match="100000 atoms, more than 1000") as caught:
+        MoleculeSpace.parse("C" * 100_000)
+    assert len(str(caught.value)) < 200
+
+
+def test_one_molecule_too_large_for_any_space_is_refused_alone():
+    space = MoleculeSpace(MoleculeSpace.infer(["CCO", "C" * 70], {}))
+    assert space.config.max_atoms == 64
+    with pytest.raises(InvalidOutput, match=r"output 1: .*70 atoms, more than max_atoms = 64"):
+        space.pack(["CCO", "C" * 70])

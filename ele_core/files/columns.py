@@ -1,0 +1,192 @@
+"""The columns of a table: which are asked for, and their cells as texts or as vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
+
+from ele_core.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+FIRST, LAST = 0, -1
+"""Columns by their position."""
+Wanted = Sequence[str | int]
+"""Columns to read: names, ranges (`b0:b9`) and lists (`a,b`) of names, or positions (`FIRST`, `LAST`)."""
+Keep = Callable[[Sequence[str]], Collection[int]]
+"""Says which columns of a header are read, by their positions."""
+
+
+class Unreadable(str):
+    """The text of a malformed row, with the `reason` why it cannot be used."""
+
+    reason: str
+
+    @classmethod
+    def row(cls, text: str, reason: str) -> Self:
+        """Mark the text of a row as unreadable, with the reason."""
+        self = cls(text)
+        self.reason = reason
+        return self
+
+
+Cell: TypeAlias = "str | npt.NDArray[Any]"
+"""What a space reads: a text, or a vector of numbers (D,)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Columns of a file, by their position. Each has one value per row, such as a text, a number or a vector."""
+
+    file: str
+    names: Sequence[str]
+    """The names of all columns; empty if the columns of this format have no names."""
+    columns: dict[int, Sequence[Any]]
+    """The columns that were read."""
+    lines: Sequence[int] | None = None
+    """The line of the file, counted from 1, at which each row begins; None: the format has no lines."""
+    digest: str = ""
+    """The SHA-256 of the file's contents."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def places(self, wanted: Wanted) -> list[list[int]]:
+        """The positions of each of the columns asked for."""
+        return find_columns(wanted, self.names, self.file) if self.names else [[0] for _ in wanted]
+
+    def cells(self, places: Sequence[int]) -> Sequence[Cell]:
+        """One column as cells, or several joined: numbers into vectors, anything else into texts, with spaces."""
+        chosen = [self.columns[place] for place in places]
+        if len(chosen) == 1:
+            return as_cells(chosen[0])
+        if all(is_numeric(column) for column in chosen):
+            import numpy as np
+
+            vectors: Any = np.column_stack([np.asarray(column) for column in chosen])
+            return vectors  # type: ignore[no-any-return]  # its rows are the cells
+        names = [self.names[place] for place in places]
+        return [joined(cells, names) for cells in zip(*map(as_cells, chosen), strict=True)]
+
+
+def is_numeric(column: Sequence[Any]) -> bool:
+    """Whether a column is an array of numbers, (N,) or (N, D)."""
+    return getattr(getattr(column, "dtype", None), "kind", "") in "fiub" and getattr(column, "ndim", 0) in (1, 2)
+
+
+def as_cells(column: Sequence[Any]) -> Sequence[Cell]:
+    """A column as texts, or as it is if it holds vectors."""
+    if getattr(column, "ndim", 1) > 1:
+        return column
+    values = column.tolist() if hasattr(column, "tolist") else column
+    return values if all(isinstance(value, str) for value in values) else [as_text(value) for value in values]
+
+
+def as_text(value: Any) -> str:
+    """A value as the text of a cell: texts as they are, numbers, lists and mappings as JSON.
+
+    No value is unreadable, and an exception is the reason why a cell is.
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return Unreadable.row("", "the cell has no value.")
+    if isinstance(value, Exception):
+        return Unreadable.row("", str(value))
+    return json.dumps(value, default=str) if isinstance(value, bool | int | float | list | dict) else str(value)
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell as text: the numbers of a vector with spaces between them."""
+    return cell if isinstance(cell, str) else " ".join(map(str, cell.tolist()))
+
+
+def joined(cells: Sequence[Any], names: Sequence[str]) -> str:
+    """The cells of one row with spaces between them; unreadable if one is empty or unreadable."""
+    for cell, name in zip(cells, names, strict=True):
+        if isinstance(cell, Unreadable):
+            return cell
+        if isinstance(cell, str) and not cell.strip():
+            return Unreadable.row(" ".join(map(str, cells)), f"the column '{name}' is empty.")
+    return " ".join(map(cell_text, cells))
+
+
+# -- finding columns ----------------------------------------------------------------------------------------------
+
+
+def find_columns(wanted: Wanted, header: Sequence[str], file: str) -> list[list[int]]:
+    """The positions of columns; `FIRST` and `LAST` count only columns that are not asked for by name."""
+    named = {name: find_places(name, header, file) for name in wanted if isinstance(name, str)}
+    taken = {place for places in named.values() for place in places}
+    others = [place for place in range(len(header)) if place not in taken] or list(range(len(header)))
+    return [named[name] if isinstance(name, str) else [others[name]] for name in wanted]
+
+
+def find_places(name: str, header: Sequence[str], file: str) -> list[int]:
+    """The position of a column, or the positions of a range (`b0:b9`, by position) or a list (`a,b`) of columns."""
+    if name in header:
+        return [header.index(name)]
+    if "," in name:
+        return [place for part in name.split(",") for place in find_places(part.strip(), header, file)]
+    first, colon, last = name.partition(":")
+    if not colon:
+        unknown_column(name, header, file)
+    ends = [find_places(end.strip(), header, file)[0] for end in (first, last)]
+    if ends[0] > ends[1]:
+        raise DataError(f"'{name}': the column '{last.strip()}' comes before '{first.strip()}'.", where=file)
+    return list(range(ends[0], ends[1] + 1))
+
+
+def unknown_column(name: str, header: Sequence[str], file: str) -> NoReturn:
+    """Raise the error for an unknown name, which suggests the nearest one and lists them."""
+    close = get_close_matches(name, header, 1)
+    hint = f"; did you mean '{close[0]}'?" if close else "."
+    listed = ", ".join(header[:SHOWN]) + (f", … ({len(header):,} in all)" if len(header) > SHOWN else "")
+    raise DataError(f"no column is called '{name}'{hint} Columns: {listed}.", where=file)
+
+
+SHOWN = 30
+"""The most columns that a message lists."""
+
+
+def keep(wanted: Wanted | None, file: str) -> Keep:
+    """Says which columns to read: those asked for, all if `wanted` is None."""
+    if wanted is None:
+        return lambda header: range(len(header))
+    return lambda header: {place for places in find_columns(wanted, header, file) for place in places}
+
+
+def describe_columns(table: Table, wanted: Wanted) -> str:
+    """Say which columns are inputs and outputs, which of them were guessed, and how many others there are."""
+    if not table.names:
+        return ""
+    places = table.places(wanted)
+    said = [named_columns(each, table.names) for each in places]
+    guesses = [guessed(column, each[0], len(table.names)) for column, each in zip(wanted, places, strict=True)]
+    unused = len(table.names) - len({place for each in places for place in each})
+    others = f"; {unused:,} {'other is' if unused == 1 else 'others are'} not used" if unused else ""
+    if unused and "" not in guesses:
+        others += " (choose with --input and --output)"
+    if said[0] == said[1]:
+        return f"input and output: {said[0]}{others}"
+    return f"input: {said[0]}{guesses[0]}; output: {said[1]}{guesses[1]}{others}"
+
+
+def named_columns(places: Sequence[int], names: Sequence[str]) -> str:
+    """The columns by name: `column 'a'`, or `3 columns, 'a' to 'c'`."""
+    if len(places) == 1:
+        return f"column '{names[places[0]]}'"
+    return f"{len(places):,} columns, '{names[places[0]]}' to '{names[places[-1]]}'"
+
+
+def guessed(wanted: str | int, place: int, count: int) -> str:
+    """Say by which rule a column was chosen that was not named."""
+    if isinstance(wanted, str):
+        return ""
+    if place not in (0, count - 1):
+        return f" (the {'first' if wanted == FIRST else 'last'} of the others)"
+    return " (the first)" if wanted == FIRST and place == 0 else " (the last)"
