@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
 
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
+
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@options.run
 @click.argument("file", metavar="FILE|-")
 @click.option("--input", "column", metavar="COLUMN", help="Column of the inputs [default: the first].")
 @click.option(
@@ -26,8 +30,8 @@ from ele_core.cli import options
     help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
 )
 @click.option("-o", "--output-file", "target", metavar="FILE", help="The CSV file to write [default: standard output].")
-@options.decoder
-@options.overrides
+@options.decoding_overrides
+@options.output
 @options.processes
 def predict(
     run: str,
@@ -37,8 +41,8 @@ def predict(
     candidates: str | None,
     on_error: str,
     target: str | None,
-    decoder: str | None,
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Predict structures for new inputs and write them as CSV.
 
@@ -56,17 +60,16 @@ def predict(
     from ele_core.model.results import COLUMNS
     from ele_core.runs.run import Run, context_for
     from ele_core.runtime.distributed import process_group
-    from ele_core.runtime.monitor import ConsoleMonitor
 
-    chosen = [f"decoder={decoder}"] if decoder else []
     opened = Run(run, options.registry())
-    model = opened.model([*chosen, *overrides])
+    model = opened.model(overrides)
+    console.configuration(model.config)
     with process_group() as processes:
         if file == "-" and processes.count > 1:
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
         (texts,), data = read_inputs(file, column, model.config.data.input if model.config.data else None)
         choices, choices_data = read_columns(candidates, [FIRST]) if candidates else (None, None)
-        context = context_for(model.config, ConsoleMonitor(), processes)
+        context = context_for(model.config, console.monitor(), processes)
         settings = {"inputs": data, "column": column, "candidates": choices_data, "top_k": top_k}
         with opened.resumable(model, settings, context) as resumable:
             predictions = predict_texts(
