@@ -35,6 +35,8 @@ def plugins(name: str | None, as_json: bool) -> None:
         for kind, records in plugin.records.items():
             for record in records:
                 click.echo(f"  {kind:<10}{record.name:<16}{record.summary}")
+                if reason := plugin.unavailable(record):
+                    click.echo(f"  {'':<26}Not available: it {reason}")
     for (kind, name), rivals in registry.clashes().items():
         click.echo(f"The {kind} '{name}' is brought by {' and by '.join(map(str, rivals))}: neither can be used.")
 

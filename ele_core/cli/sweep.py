@@ -76,5 +76,7 @@ def sweep(
         monitor=console.monitor(),
     )
     console.show(str(result))
-    console.show(f"Figure: {target / 'sweep.svg'}")
-    console.json({"folder": str(target), "figure": str(target / "sweep.svg"), "records": result.records})
+    figure = str(target / "sweep.svg") if (target / "sweep.svg").exists() else None
+    if figure:
+        console.show(f"Figure: {figure}")
+    console.json({"folder": str(target), "figure": figure, "records": result.records})
