@@ -90,7 +90,7 @@ def measured(folder: Path, steps: dict[str, Sequence[str]]) -> dict[str, dict[st
 def install(python: Path, requirements: Sequence[str]) -> None:
     """Install with the pinned versions; files that Python compiles later do not count."""
     options = ["--quiet", "--no-compile", "--constraint", str(ROOT / "constraints.txt")]
-    subprocess.run([python, "-m", "pip", "install", *options, *requirements], check=True)
+    subprocess.run([python, "-I", "-m", "pip", "install", *options, *requirements], check=True)
 
 
 def listed(python: Path) -> dict[str, int]:

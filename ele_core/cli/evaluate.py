@@ -55,7 +55,8 @@ def evaluate(
 
     \b
     ele evaluate run --decoder pgd
-    ele evaluate run --decoder pgd-random --oracle
+    ele evaluate run --decoder pgd --oracle
+    ele evaluate run --decoder pgd-random --again
     ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
