@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ele_core.data.prepare import Prepared
@@ -33,7 +34,7 @@ def facts(prepared: Prepared) -> dict[str, Any]:
         "extra": 0 if data.extra is None else len(data.extra),
         "different_outputs": len(distinct(keys)),
         "test_outputs_in_training": int(member(keys[data.test], of=keys[data.train]).sum()),
-        "left_out": [{"row": each.row + 1, "text": each.text, "reason": each.reason} for each in data.rejected],
+        "left_out": [{**dataclasses.asdict(each), "row": each.row + 1} for each in data.rejected],
     }
 
 
