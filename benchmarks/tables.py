@@ -232,6 +232,17 @@ def durability() -> str:
     return table(["what", "1 process, 2 threads", "2 processes, 1 thread each", "ratio", "date"], rows)
 
 
+def install() -> str:
+    """The size of an installation, before and now."""
+    found = loaded("install.json")
+    names = {"0.1.0": "`pip install .` at 0.1.0", "plain": "`pip install .`", "extras": f"`.[{found['extras']}]`"}
+    rows = [
+        [names[row["install"]], str(row["packages"]), f"{row['megabytes']:,.0f} MB", found["date"]]
+        for row in found["results"]
+    ]
+    return table(["installation", "packages", "size", "date"], rows)
+
+
 def checkpoints() -> str:
     """The time that checkpoints take."""
     found = loaded("durability.json")
@@ -337,6 +348,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "soft-points": soft_points,
     "search-time": search_time,
     "durability": durability,
+    "install": install,
     "checkpoints": checkpoints,
     "same-results": same_results,
     **{f"table1-{scale}": partial(table1, scale) for scale in TABLE1.scales},

@@ -24,6 +24,7 @@ Beneath them:
     files        atomic writes, locks, archives, tables
     display      tables and pictures for notebooks
     errors       every error that ELE raises on purpose
+    extras       packages that a plain install does not bring
     moved        the modules of 0.1.0 under their old names
 """
 

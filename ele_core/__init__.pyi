@@ -90,6 +90,7 @@ from .runs.run import Run as Run
 from .runtime.context import Context as Context
 from .runtime.monitor import Callback as Callback
 from .runtime.monitor import ConsoleMonitor as ConsoleMonitor
+from .runtime.progress import PlannedStage as PlannedStage
 from .runtime.tensorboard import TensorBoard as TensorBoard
 
 __version__: str

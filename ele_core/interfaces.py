@@ -27,6 +27,7 @@ from ele_core.numerics.keys import fresh_moves, hash_rows
 from ele_core.numerics.sets import ConvexSet, all_switches
 from ele_core.numerics.sparse import SparseRows, nearest_rows
 from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.progress import PlannedStage
 
 if TYPE_CHECKING:
     from ele_core.data.dataset import DataSet
@@ -324,6 +325,13 @@ class Learner(Component, ABC):
 
     stages: ClassVar[Sequence[Stage]] = ()
     """The stages of `fit` that report evaluations, in order; reports and tuning read the metric that `decides`."""
+
+    def planned(self, examples: int, extra: int) -> Sequence[PlannedStage]:
+        """The steps of each stage of `fit` on so many examples and extra outputs, to estimate the time that it takes.
+
+        By default the names of the stages, without numbers of steps.
+        """
+        return [PlannedStage(stage.name) for stage in self.stages]
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:

@@ -15,7 +15,13 @@ def ele_output_spaces() -> Iterator[Record]:
         "ele_graphs.graphs.networkx_space:PaddedGraphSpace",
         "Labelled undirected graphs of bounded size.",
     )
-    yield Record("molecule", "ele_graphs.molecules.space:MoleculeSpace", "Molecules, as graphs of atoms and bonds.")
+    yield Record(
+        "molecule",
+        "ele_graphs.molecules.space:MoleculeSpace",
+        "Molecules, as graphs of atoms and bonds.",
+        needs=("rdkit",),
+        extra="molecules",
+    )
 
 
 @hookimpl
@@ -71,6 +77,8 @@ def ele_input_spaces() -> Iterator[Record]:
         "smiles",
         "ele_graphs.molecules.smiles_input:SmilesInput",
         "SMILES as texts, optionally rewritten at random in training.",
+        needs=("rdkit",),
+        extra="molecules",
     )
 
 
@@ -85,4 +93,10 @@ def ele_file_readers() -> Iterator[Record]:
 @hookimpl
 def ele_tasks() -> Iterator[Record]:
     """The paper's benchmark."""
-    yield Record("smi2mol", "ele_graphs.smi2mol.task:SmilesToMolecule", "QM9: from a SMILES string to its molecule.")
+    yield Record(
+        "smi2mol",
+        "ele_graphs.smi2mol.task:SmilesToMolecule",
+        "QM9: from a SMILES string to its molecule.",
+        needs=("rdkit",),
+        extra="molecules",
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
+from typing import Any
 
 import click
 
@@ -64,10 +66,19 @@ for command in COMMANDS:
 def main() -> None:
     """Run the command line; an `EleError` prints one paragraph and sets the exit code, without a traceback."""
     stop_with_parent()
+    with warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        run()
+
+
+def run() -> None:
+    """Run the command line and exit with its code."""
     try:
         sys.exit(cli(prog_name="ele", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
+    except click.NoSuchOption as error:
+        fail_with_usage(error)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -79,6 +90,20 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:  # a full disk, a folder that cannot be written: the message of the system is enough
         fail(str(error), 1)
+
+
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line, without the place in the code."""
+    click.echo(f"Warning: {message}", err=True)
+
+
+def fail_with_usage(error: click.NoSuchOption) -> None:
+    """Print the usage and the unknown option; a command with `--set` also says how that is used."""
+    parameters = error.ctx.command.params if error.ctx else []
+    helps = [p.help for p in parameters if isinstance(p, click.Option) and p.name == "overrides"]
+    advice = f" {str(helps[0]).removesuffix(' May be repeated.')}" if helps else ""
+    click.UsageError(error.format_message() + advice, error.ctx).show()
+    sys.exit(error.exit_code)
 
 
 def fail(reason: str, code: int) -> None:

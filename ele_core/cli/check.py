@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import collections
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from ele_core.cli import options
+from ele_core.cli import completion, options
 
 if TYPE_CHECKING:
+    from ele_core.cli.console import Console
     from ele_core.interfaces import Kind
     from ele_core.testing.choosing import Subject
     from ele_core.testing.results import CheckResult
 
+COLOURS = {"passed": "green", "failed": "red", "unexpectedly passed": "red"}
+
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.components())
 @click.option(
-    "--kind", metavar="KIND", help="Check only the component of this kind, such as output, encoder or decoder."
+    "--kind",
+    metavar="KIND",
+    shell_complete=completion.kinds,
+    help="Check only the component of this kind, such as output, encoder or decoder.",
 )
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="An option of the component. May be repeated."
@@ -27,17 +32,24 @@ if TYPE_CHECKING:
 @click.option(
     "--space",
     metavar="NAME",
+    shell_complete=completion.components("output"),
     help="The output space to check it on, or a table of its name and options [default: the smallest that it accepts].",
 )
 @click.option(
-    "--input", "inputs", metavar="NAME", help="The input space to check it on [default: the first that it accepts]."
+    "--input",
+    "inputs",
+    metavar="NAME",
+    shell_complete=completion.components("input"),
+    help="The input space to check it on [default: the first that it accepts].",
 )
 @click.option(
     "--surrogate",
     metavar="NAME",
+    shell_complete=completion.components("surrogate"),
     help="The surrogate to check it with [default: a fixed one, or the first that it accepts].",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
+@options.as_json
+@options.output
 def check(
     name: str,
     kind: str | None,
@@ -45,7 +57,7 @@ def check(
     space: str | None,
     inputs: str | None,
     surrogate: str | None,
-    as_json: bool,
+    console: Console,
 ) -> None:
     """Check that a component keeps the laws of its kind.
 
@@ -67,10 +79,10 @@ def check(
     reports = []
     for each in kinds:
         subject = Choosing(each, name, given, space, inputs, surrogate, options.registry()).subject()
-        reports.append((subject, results_of(subject)))
-        if not as_json:
+        reports.append((subject, results_of(subject, console)))
+        if not console.as_json:
             show(*reports[-1])
-    if as_json:
+    if console.as_json:
         components = [
             {
                 "kind": s.kind,
@@ -80,7 +92,7 @@ def check(
             }
             for s, r in reports
         ]
-        click.echo(json.dumps({"components": components}, indent=2, ensure_ascii=False))
+        console.json({"components": components})
     if not all(result.ok for _, results in reports for result in results):
         click.get_current_context().exit(1)
 
@@ -101,36 +113,30 @@ def kinds_of(name: str, kind: str | None) -> list[Kind]:
     return found
 
 
-def results_of(subject: Subject) -> list[CheckResult]:
+def results_of(subject: Subject, console: Console) -> list[CheckResult]:
     """Run the checks, with a progress bar on a terminal."""
-    from ele_core.runtime.monitor import ConsoleMonitor
     from ele_core.testing.results import run_checks
 
-    return run_checks(subject.checks, subject.arguments, monitor=ConsoleMonitor())
+    return run_checks(subject.checks, subject.arguments, monitor=console.monitor())
 
 
 def show(subject: Subject, results: list[CheckResult]) -> None:
     """Print a table of the checks and the number of each status."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Column, Table
-
+    from ele_core.display.text import columns
     from ele_core.plugins import HOOKS
     from ele_core.testing.results import counts
 
-    colours = {"passed": "green", "failed": "bold red", "unexpectedly passed": "bold red"}
     on = f", on {subject.partner}" if subject.partner else ""
     click.echo(f"{HOOKS[subject.kind].singular} {subject.name}{on}")
-    table = Table(Column("check", no_wrap=True), Column("status", no_wrap=True), "why", box=None, pad_edge=False)
     waiting = collections.Counter(result.explanation for result in results if result.waits)
-    for result in sorted(results, key=lambda result: result.ok):
-        if result.waits:
-            continue
-        colour = colours.get(result.status, "yellow")
-        table.add_row(result.name, f"[{colour}]{result.status}[/]", escape(result.explanation))
-    Console().print(table)
+    ran = sorted((result for result in results if not result.waits), key=lambda result: result.ok)
+    lines = columns([("check", "status", "why"), *((r.name, r.status, " ".join(r.explanation.split())) for r in ran)])
+    heading, *body = lines.splitlines()
+    click.secho(heading, bold=True)
+    for result, line in zip(ran, body, strict=True):
+        click.secho(line, fg=COLOURS.get(result.status, "yellow"), bold=not result.ok)
     for reason, count in waiting.items():
         click.echo(f"{count} more {'is' if count == 1 else 'are'} {reason.removeprefix('is ')}.")
     numbers = counts(results)
-    total, ran = numbers.pop("checks"), numbers.pop("ran")
-    click.echo(f"{ran} of {total} checks ran: {', '.join(f'{count} {status}' for status, count in numbers.items())}.")
+    total, done = numbers.pop("checks"), numbers.pop("ran")
+    click.echo(f"{done} of {total} checks ran: {', '.join(f'{count} {status}' for status, count in numbers.items())}.")

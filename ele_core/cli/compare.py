@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
 
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
+
 
 @click.command()
-@click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
+@click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True, type=options.RunFolder())
 @click.option("-o", "--output-file", "file", metavar="FILE", help="Also write the comparison as an HTML page.")
-def compare(runs: tuple[str, ...], file: str | None) -> None:
+@options.as_json
+@options.output
+def compare(runs: tuple[str, ...], file: str | None, console: Console) -> None:
     """Print the metrics of several runs side by side.
 
     Training times and the options that differ are printed too. Nothing is measured: the metrics are those that
@@ -29,6 +35,8 @@ def compare(runs: tuple[str, ...], file: str | None) -> None:
     if len(runs) < 2:
         raise click.UsageError("Give at least two runs.")
     comparison = compared(runs, options.registry())
-    click.echo(str(comparison))
-    if file:
-        click.echo(f"\nPage: {write_comparison(comparison, Path(file))}")
+    page = str(write_comparison(comparison, Path(file))) if file else None
+    console.show(str(comparison))
+    if page:
+        console.show(f"\nPage: {page}")
+    console.json({**comparison.as_dict(), "page": page})

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ele_core.cli import options
+
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
 
 
 @click.group()
@@ -13,19 +18,25 @@ def debug() -> None:
 
 
 @debug.command()
-@click.argument("source", metavar="CONFIG|TASK")
-@options.overrides
-def config(source: str, overrides: tuple[str, ...]) -> None:
+@options.source
+@options.training_overrides
+@options.as_json
+@options.output
+def config(source: str, overrides: tuple[str, ...], console: Console) -> None:
     """Validate a configuration and print every option with its value."""
     from ele_core import config as configuration
 
-    click.echo(configuration.dump(configuration.load(source, overrides, options.registry())), nl=False)
+    loaded = configuration.load(source, overrides, options.registry())
+    console.show(configuration.dump(loaded).rstrip("\n"))
+    console.json(loaded.model_dump(mode="json"))
 
 
 @debug.command()
-@click.argument("source", metavar="CONFIG|TASK")
+@options.source
 @options.data_options(on_error="skip")
-@options.overrides
+@options.training_overrides
+@options.as_json
+@options.output
 def data(
     source: str,
     data: str | None,
@@ -33,6 +44,7 @@ def data(
     output: str | None,
     on_error: str | None,
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Read the data as training would and describe them.
 
@@ -41,11 +53,11 @@ def data(
     """
     from ele_core import config as configuration
     from ele_core.data.prepare import prepare
-    from ele_core.data.summary import describe_data
+    from ele_core.data.summary import describe_data, facts
     from ele_core.runtime.context import Context
-    from ele_core.runtime.monitor import ConsoleMonitor
 
     columns = {"input": input, "output": output, "on_error": on_error or ("skip" if data else None)}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides], options.registry())
-    prepared = prepare(config, Context(config.seed, monitor=ConsoleMonitor()))
-    click.echo(describe_data(prepared))
+    prepared = prepare(config, Context(config.seed, monitor=console.monitor()))
+    console.show(describe_data(prepared))
+    console.json(facts(prepared))

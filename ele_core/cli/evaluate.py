@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
 
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
+    from ele_core.runs.run import Run
+
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
-@options.decoder
+@options.run
 @click.option(
     "--oracle",
     is_flag=True,
@@ -23,58 +27,72 @@ from ele_core.cli import options
 @options.split
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
 @click.option(
-    "--record", "target", metavar="FILE", help="Write the metrics as JSON, with what is needed to reproduce them."
+    "--record",
+    "target",
+    metavar="FILE",
+    help="Measure again, and write the metrics as JSON, with what is needed to reproduce them.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON object.")
-@options.overrides
+@click.option("--again", is_flag=True, help="Measure again, also if an equal evaluation is stored in RUN.")
+@options.decoding_overrides
+@options.as_json
+@options.output
 @options.processes
 def evaluate(
     run: str,
-    decoder: str | None,
     oracle: bool,
     split: str,
     limit: int | None,
     target: str | None,
-    as_json: bool,
+    again: bool,
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Measure a trained run on its held-out pairs.
 
-    Decodes the held-out inputs of RUN, prints every metric, and writes RUN/predictions/SPLIT-DECODER.csv. After Ctrl-C
-    or SIGTERM, give the same command again to continue.
+    Decodes the held-out inputs of RUN, prints every metric, and writes RUN/predictions/SPLIT-DECODER.csv. If the same
+    was measured before, as `ele train` does for its report, the stored metrics are printed. After Ctrl-C or SIGTERM,
+    give the same command again to continue.
 
     \b
     ele evaluate run --decoder pgd
     ele evaluate run --decoder pgd --oracle
+    ele evaluate run --decoder pgd-random --again
     ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
-    from ele_core.runtime.monitor import ConsoleMonitor
 
     with process_group() as processes:
-        chosen = [f"decoder={decoder}"] if decoder else []
         opened = Run(run, options.registry())
-        changes = [*chosen, *overrides]
-        started = time.monotonic()
-        result = opened.evaluate(oracle=oracle, split=split, limit=limit, overrides=changes, monitor=ConsoleMonitor())
-        seconds = round(time.monotonic() - started, 1)
+        console.configuration(opened.decoding_config(overrides))
+        found = None if again or target else opened.stored(split, limit, oracle, overrides)
+        if processes.largest(int(processes.main and found is None)):
+            started, monitor = time.monotonic(), console.monitor()
+            result = opened.evaluate(oracle=oracle, split=split, limit=limit, overrides=overrides, monitor=monitor)
+            seconds = round(time.monotonic() - started, 1)
         if not processes.main:
             return
+    if found is not None:
+        console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
+        show(found.metrics, opened, console)
+        return
     if target:
         from ele_core.runs.records import record
 
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
-    if as_json:
-        click.echo(json.dumps(result.metrics))
-        return
-    for name, value in result.metrics.items():
-        click.echo(f"{name:<20}{value:10.4f}")
-    references = opened.references()
+    show(result.metrics, opened, console)
+
+
+def show(metrics: Mapping[str, float], run: Run, console: Console) -> None:
+    """Print the metrics, and the published results of the task."""
+    console.json(dict(metrics))
+    for name, value in metrics.items():
+        console.show(f"{name:<20}{value:10.4f}")
+    references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
-        click.echo(f"Published ({source}):")
+        console.show(f"Published ({source}):")
         for reference in references:
             if reference.source == source:
                 values = ", ".join(f"{name} {value:g}" for name, value in reference.values.items())
-                click.echo(f"  {reference.name}: {values}")
+                console.show(f"  {reference.name}: {values}")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from ele_core.cli import options
+from ele_core.cli import completion, options
 
 
 @click.command()
-@click.argument("task")
+@click.argument("task", shell_complete=completion.sources("task", "output"))
 @click.option(
     "-o", "--output-file", "file", metavar="FILE", help="The file to write; - is standard output [default: TASK.toml]."
 )
-@options.overrides
+@options.training_overrides
 def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
     """Write the configuration of a task to a TOML file.
 

@@ -14,14 +14,14 @@ def new_plugin(name: str, folder: str | None) -> None:
     """Write a small plugin package to edit into your own.
 
     The package has an output space and a task, both called NAME. It can be installed, tested and trained without
-    changes. Its structures are rows of coloured slots; the comments in src/ele_NAME/space.py say what to change for
-    other structures.
+    changes. Its structures are rows of labels, to be replaced by your own: the comments in src/ele_NAME/space.py say
+    how.
 
     \b
-    ele new-plugin colours
-    pip install -e ele-colours
-    ele check colours
-    ele train colours -o run
+    ele new-plugin rankings
+    pip install -e ele-rankings
+    ele check rankings
+    ele train rankings -o run
     """
     from ele_core.scaffold import write_plugin
 

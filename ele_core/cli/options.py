@@ -5,24 +5,33 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
+
+from ele_core.cli import completion
 
 if TYPE_CHECKING:
     from ele_core.plugins import Registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-overrides = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Change one option, as in --set regressor.training.epochs=5. May be repeated.",
-)
+
+def set_option(example: str) -> Callable[[Command], Command]:
+    """Add `--set PATH=VALUE`; help shows the example."""
+    text = f"Set an option of the configuration, as in --set {example}. May be repeated."
+    return click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help=text)
+
+
+overrides = set_option("regressor.training.epochs=5")
+device = click.option("--device", metavar="NAME", help="Compute on this device: auto, cpu, cuda, cuda:1, … .")
+seed = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed of all random numbers.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
 split = click.option(
     "--split",
     type=click.Choice(["test", "validation"]),
@@ -30,8 +39,6 @@ split = click.option(
     show_default=True,
     help="The held-out pairs to measure on: choose options on `validation`, report results on `test`.",
 )
-decoder = click.option("--decoder", metavar="NAME", help="Decode with this decoder instead of the configured one.")
-
 checkpoint_every = click.option(
     "--checkpoint-every",
     "every",
@@ -41,6 +48,109 @@ checkpoint_every = click.option(
     metavar="SECONDS",
     help="Time between checkpoints; longer if writing them would take over 2 % of the time. 0: after every step.",
 )
+
+
+class RunFolder(click.ParamType[str]):
+    """The path of a run folder, which exists; a shell completes it."""
+
+    name = "run"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a path that is not a folder."""
+        from ele_core.errors import ConfigError
+
+        if Path(value).is_dir():
+            return value
+        what = "this is a file, not a run folder." if Path(value).exists() else "there is no such run folder."
+        close = get_close_matches(value, completion.runs(""), n=1)
+        fix = f"Did you mean {close[0]}?" if close else "Give a folder that `ele train -o FOLDER` wrote."
+        raise ConfigError(what, where=value, fix=fix)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Propose run folders; without any, let the shell propose folders."""
+        return [CompletionItem(path) for path in completion.runs(incomplete)] or [
+            CompletionItem(incomplete, type="dir")
+        ]
+
+
+run = click.argument("run", type=RunFolder())
+source = click.argument("source", metavar="CONFIG|TASK", shell_complete=completion.sources("task"))
+
+
+def output(command: Command) -> Command:
+    """Add `--quiet` and `--verbose`, given to the command as a `Console`, together with `--json` if it has that."""
+
+    @click.option("-v", "--verbose", is_flag=True, help="Also print versions and options; for an error, its traceback.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only results and errors: no messages, no progress.")
+    @functools.wraps(command)
+    def with_console(*args: Any, quiet: bool, verbose: bool, as_json: bool = False, **kwargs: Any) -> Any:
+        from ele_core.cli.console import Console
+        from ele_core.errors import EleError
+
+        if quiet and verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other.")
+        try:
+            return command(*args, console=Console(quiet, verbose, as_json), **kwargs)
+        except EleError:
+            if verbose:
+                traceback.print_exc()
+            raise
+
+    return with_console  # type: ignore[return-value]
+
+
+def training_overrides(command: Command) -> Command:
+    """Add `--seed`, `--device` and `--set`, given to the command together as `overrides`."""
+
+    @seed
+    @device
+    @overrides
+    @functools.wraps(command)
+    def merged(*args: Any, seed: int | None, device: str | None, overrides: tuple[str, ...], **kwargs: Any) -> Any:
+        return command(*args, overrides=(*given("seed", seed), *given("device", device), *overrides), **kwargs)
+
+    return merged  # type: ignore[return-value]
+
+
+def decoding_overrides(command: Command) -> Command:
+    """Add `--decoder`, `--device` and `--set`, given to the command together as `overrides`."""
+
+    @click.option(
+        "--decoder",
+        metavar="NAME",
+        shell_complete=completion.components("decoder"),
+        help="Decode with this decoder, or variant of one such as pgd-random, instead of the configured one.",
+    )
+    @device
+    @set_option("decoder.steps=200")
+    @functools.wraps(command)
+    def merged(*args: Any, decoder: str | None, device: str | None, overrides: tuple[str, ...], **kwargs: Any) -> Any:
+        chosen = decoder_overrides(decoder) if decoder else ()
+        return command(*args, overrides=(*chosen, *given("device", device), *overrides), **kwargs)
+
+    return merged  # type: ignore[return-value]
+
+
+def given(name: str, value: Any) -> tuple[str, ...]:
+    """The override `name=value`, or nothing if the value is None."""
+    return () if value is None else (f"{name}={value}",)
+
+
+def decoder_overrides(name: str) -> Sequence[str]:
+    """The overrides that choose a decoder, or a variant that one declares."""
+    if name in registry().names("decoder"):
+        return (f"decoder={name}",)
+    from ele_core.errors import ConfigError
+    from ele_core.experiments.sweep.lines import installed_lines
+
+    variants = installed_lines(registry())
+    if name in variants:
+        return variants[name].overrides
+    close = get_close_matches(name, [*registry().names("decoder"), *variants], n=1)
+    if not close or close[0] not in variants:
+        registry().provider("decoder", name)  # raises, with the reasons of plugins that failed to load
+    what = f"no decoder is called '{name}'; did you mean '{close[0]}'?"
+    raise ConfigError(what, where="--decoder", fix=f"Variants of decoders: {', '.join(variants)}.")
 
 
 def registry() -> Registry:

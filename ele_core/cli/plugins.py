@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ele_core.cli import options
+from ele_core.cli import completion, options
+from ele_core.cli.console import Console
 
 if TYPE_CHECKING:
     from ele_core.plugins import Registry
 
 
 @click.command()
-@click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print the list as one JSON object.")
+@click.argument("name", required=False, shell_complete=completion.components())
+@options.as_json
 def plugins(name: str | None, as_json: bool) -> None:
     """List the installed plugins and their components.
 
@@ -23,10 +23,10 @@ def plugins(name: str | None, as_json: bool) -> None:
     """
     registry = options.registry()
     if name is not None:
-        show_component(registry, name)
+        show_component(registry, name, Console(as_json=as_json))
         return
     if as_json:
-        click.echo(json.dumps(registry.export(), indent=2))
+        Console(as_json=True).json(registry.export())
         return
     for plugin in registry.plugins():
         click.echo(f"{plugin.name} ({plugin.distribution} {plugin.version}): {plugin.status}")
@@ -35,11 +35,13 @@ def plugins(name: str | None, as_json: bool) -> None:
         for kind, records in plugin.records.items():
             for record in records:
                 click.echo(f"  {kind:<10}{record.name:<16}{record.summary}")
+                if reason := plugin.unavailable(record):
+                    click.echo(f"  {'':<26}Not available: it {reason}")
     for (kind, name), rivals in registry.clashes().items():
         click.echo(f"The {kind} '{name}' is brought by {' and by '.join(map(str, rivals))}: neither can be used.")
 
 
-def show_component(registry: Registry, name: str) -> None:
+def show_component(registry: Registry, name: str, console: Console) -> None:
     """Print the options of every component called `name`."""
     from ele_core.config import describe_options
     from ele_core.interfaces import KINDS
@@ -47,7 +49,12 @@ def show_component(registry: Registry, name: str) -> None:
     kinds = [kind for kind in KINDS if name in {record.name for record in registry.records(kind)}]
     if not kinds:
         registry.unknown(name)
+    found: list[dict[str, Any]] = []
     for kind in kinds:
-        click.echo(f"{kind} {name}: {registry.record(kind, name).summary}")
-        for option in describe_options(registry.get(kind, name)):
-            click.echo(f"  {option.path} ({option.type}, default {option.default})\n      {option.description}")
+        summary, described = registry.record(kind, name).summary, describe_options(registry.get(kind, name))
+        console.show(f"{kind} {name}: {summary}")
+        for option in described:
+            console.show(f"  {option.path} ({option.type}, default {option.default})\n      {option.description}")
+        options_of = [option._asdict() for option in described]
+        found.append({"kind": kind, "name": name, "summary": summary, "options": options_of})
+    console.json({"components": found})

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
 
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
+
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@options.run
 @click.argument("file", metavar="FILE|-")
 @click.option(
     "--input", "column", metavar="COLUMNS", help="Columns of the inputs [default: as in training, or the first]."
@@ -35,9 +39,8 @@ from ele_core.cli import options
     default="",
     help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write JSON lines instead of CSV.")
-@options.decoder
-@options.overrides
+@options.decoding_overrides
+@options.output
 @options.processes
 def predict(
     run: str,
@@ -47,9 +50,8 @@ def predict(
     candidates: str | None,
     on_error: str,
     target: str,
-    as_json: bool,
-    decoder: str | None,
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Predict structures for new inputs and write a table of them.
 
@@ -70,12 +72,11 @@ def predict(
     from ele_core.runs.run import context_for
     from ele_core.runs.saved import open_model
     from ele_core.runtime.distributed import process_group
-    from ele_core.runtime.monitor import ConsoleMonitor
 
     check_target(target)
-    chosen = [f"decoder={decoder}"] if decoder else []
     opened = open_model(run, options.registry())
-    model = opened.model([*chosen, *overrides])
+    model = opened.model(overrides)
+    console.configuration(model.config)
     with process_group() as processes:
         if file == "-" and processes.count > 1:
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
@@ -84,7 +85,7 @@ def predict(
         trained = model.config.data.input if model.config.data else None
         answer = PredictionTable(table, input_places(table, column, trained))
         choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
-        context = context_for(model.config, ConsoleMonitor(), processes)
+        context = context_for(model.config, console.monitor(), processes)
         if said := answer.renamed():
             context.monitor.message(said)
         settings = {"inputs": table.digest, "column": column, "candidates": choices_data, "top_k": top_k}
@@ -100,7 +101,7 @@ def predict(
                 context=resumable,
             )
             if processes.main:
-                content = answer.written(predictions, target, skip=on_error == "skip", as_json=as_json)
+                content = answer.written(predictions, target, skip=on_error == "skip", as_json=console.as_json)
                 if target:
                     write_bytes(Path(target), content)
                 else:

@@ -10,12 +10,14 @@ import click
 from ele_core.cli import options
 
 if TYPE_CHECKING:
+    from ele_core.cli.console import Console
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import Processes
+    from ele_core.runtime.monitor import Monitor
 
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@options.run
 @click.option("-o", "--output-file", "file", metavar="FILE", help="The file to write [default: RUN/report.html].")
 @click.option(
     "--split",
@@ -31,16 +33,16 @@ if TYPE_CHECKING:
     metavar="N",
     help="Draw N predictions: a third each of the worst, typical and best. The page lists the others as text.",
 )
-@options.decoder
-@options.overrides
+@options.decoding_overrides
+@options.output
 def report(
     run: str,
     file: str | None,
     split: str | None,
     limit: int | None,
     examples: int,
-    decoder: str | None,
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Write one HTML page about a run.
 
@@ -56,36 +58,41 @@ def report(
     """
     from ele_core.report import Wanted, split_for, write_report
     from ele_core.runs.run import Run
-    from ele_core.runtime.monitor import ConsoleMonitor
 
     opened = Run(run, options.registry())
-    chosen = [f"decoder={decoder}"] if decoder else []
-    wanted = Wanted(split or split_for(opened), limit, (*chosen, *overrides), examples)
-    written = write_report(opened, wanted, ConsoleMonitor(), Path(file) if file else None)
+    wanted = Wanted(split or split_for(opened), limit, overrides, examples)
+    written = write_report(opened, wanted, console.monitor(), Path(file) if file else None)
     click.echo(f"Report: {written}")
 
 
-def report_at_end(run: Run, processes: Processes) -> None:
-    """Write the report of a training that has just finished; a failure is only a warning, as the run is trained.
+def report_at_end(
+    run: Run, processes: Processes, monitor: Monitor, console: Console
+) -> tuple[dict[str, float] | None, str | None]:
+    """Write the report of a training that has just finished; return its metrics and the path of the page.
 
-    Several processes share the decoding, and the main one writes the page.
+    A failure is only a warning, as the run is trained. Several processes share the decoding, and the main one writes.
     """
     from ele_core.errors import Interrupted
     from ele_core.report import Wanted, evaluate_for_report, metrics_before, split_for, write_report
-    from ele_core.runtime.monitor import ConsoleMonitor, Monitor
+    from ele_core.runtime.monitor import Monitor
 
-    monitor = ConsoleMonitor() if processes.main else Monitor()
+    shown = monitor if processes.main else Monitor()
+    metrics: dict[str, float] | None = None
     again = f"Write it with: ele report {run.folder}"
     try:
         wanted = Wanted(split_for(run))
-        evaluate_for_report(run, wanted, monitor, processes)
+        evaluate_for_report(run, wanted, shown, processes)
         if processes.main:
-            for name, value in metrics_before(run, wanted).items():
-                click.echo(f"  {name}  {value:.4g}")
-            click.echo(f"Report: {write_report(run, wanted, monitor)}")
+            metrics = dict(metrics_before(run, wanted))
+            for name, value in metrics.items():
+                console.show(f"  {name}  {value:.4g}")
+            page = str(write_report(run, wanted, shown))
+            console.show(f"Report: {page}")
+            return metrics, page
     except Interrupted as stopped:
         what = "stopped while writing the report; the run is trained."
         raise Interrupted(what, where=str(run.folder), signal=stopped.exit_code - 128, fix=again) from None
     except Exception as error:
         if processes.main:
             click.echo(f"Warning: no report was written: {error or type(error).__name__} {again}", err=True)
+    return metrics, None

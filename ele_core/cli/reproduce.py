@@ -11,6 +11,7 @@ import click
 from ele_core.cli import options as shared
 
 if TYPE_CHECKING:
+    from ele_core.cli.console import Console
     from ele_core.experiments.reproduce import Reproduction
     from ele_core.experiments.study import Study
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 )
 @click.option("--again", is_flag=True, help="Remove the records and runs of the rows first: train and measure again.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be run and how long it would take.")
+@shared.as_json
+@shared.output
 def reproduce(
     words: tuple[str, ...],
     seeds: str | None,
@@ -51,6 +54,7 @@ def reproduce(
     runs: str | None,
     again: bool,
     dry_run: bool,
+    console: Console,
 ) -> None:
     """Reproduce a table or figure of a paper.
 
@@ -67,7 +71,6 @@ def reproduce(
     ele reproduce figure3 --file gdb11=gdb11/
     """
     from ele_core.experiments.reproduce import Reproduction, find_study, make_plan
-    from ele_core.runtime.monitor import ConsoleMonitor
 
     name, options = split_words(words)
     registry = shared.registry()
@@ -76,14 +79,17 @@ def reproduce(
     plan = make_plan(task, study, scale, parse_seeds(seeds), rows, {**named_files(files), **options}, registry)
     target = usable(Path(folder), "-o")
     own_runs = usable(Path(runs), "--runs") if runs else target / "runs"
-    work = Reproduction(plan, target, own_runs, ConsoleMonitor(), again)
+    work = Reproduction(plan, target, own_runs, console.monitor(), again)
     if dry_run:
-        describe(work)
+        describe(work, console)
         return
-    for file in work.run():
+    written = work.run()
+    for file in written:
         if file.suffix == ".md":
-            click.echo(file.read_text("utf-8"))
-        click.echo(f"Wrote {file}")
+            console.show(file.read_text("utf-8"))
+        console.show(f"Wrote {file}")
+    names = {"study": study.name, "task": task, "scale": plan.scale}
+    console.json({**names, "files": list(map(str, written)), "skipped": plan.skipped, "records": work.records()})
 
 
 def split_words(words: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -142,15 +148,19 @@ def parse_seeds(text: str | None) -> list[int]:
     return [int(word) for word in words]
 
 
-def describe(work: Reproduction) -> None:
+def describe(work: Reproduction, console: Console) -> None:
     """Print which jobs are done, which are missing, and how long these will take."""
-    from ele_core.experiments.reproduce import in_words
+    from ele_core.display.text import in_words
 
     plan, missing, forecast = work.plan, work.missing(), work.forecast()
-    click.echo(f"{plan.study.title} ({plan.task}, {plan.scale}): {plan.study.scales[plan.scale].summary}")
+    console.show(f"{plan.study.title} ({plan.task}, {plan.scale}): {plan.study.scales[plan.scale].summary}")
     for job in plan.jobs:
         state = f"to do, about {in_words(forecast.seconds([job]))}" if job in missing else "done"
-        click.echo(f"  {job.name}: {state}")
+        console.show(f"  {job.name}: {state}")
     for row, reason in plan.skipped.items():
-        click.echo(f"  {row}: skipped, {reason}")
-    click.echo(f"{len(missing)} of {len(plan.jobs)} to do, about {in_words(forecast.seconds(missing))} in all.")
+        console.show(f"  {row}: skipped, {reason}")
+    seconds = forecast.seconds(missing)
+    console.show(f"{len(missing)} of {len(plan.jobs)} to do, about {in_words(seconds)} in all.")
+    jobs = [{"name": job.name, "done": job not in missing, "seconds": forecast.seconds([job])} for job in plan.jobs]
+    names = {"study": plan.study.name, "task": plan.task, "scale": plan.scale}
+    console.json({**names, "jobs": jobs, "skipped": plan.skipped, "seconds": seconds})

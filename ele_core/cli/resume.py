@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,13 @@ from ele_core.cli import options
 from ele_core.cli.train import finished
 
 if TYPE_CHECKING:
+    from ele_core.cli.console import Console
+    from ele_core.runs.run import Run
     from ele_core.runtime.monitor import Callback
 
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@options.run
 @click.option(
     "--accept-changes",
     is_flag=True,
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 @options.checkpoint_every
 @options.with_report
 @options.log
+@options.device
 @options.overrides
+@options.as_json
+@options.output
 @options.processes
 def resume(
     run: str,
@@ -32,28 +38,39 @@ def resume(
     every: float,
     with_report: bool,
     callbacks: list[Callback],
+    device: str | None,
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Continue a training from its last checkpoint.
 
-    The weights and metrics of RUN will be the same as without the interruption.
+    The weights and metrics of RUN will be the same as without the interruption. A run that has finished stays as it is;
+    only a missing report is written.
 
     \b
     ele resume run
     ele resume run --set regressor.training.learning_rate=1e-4 --accept-changes
     """
+    from ele_core.runs.folder import unfinished
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
-    from ele_core.runtime.monitor import ConsoleMonitor
 
+    monitor, started = console.monitor(afterwards=["decoding"] if with_report else ()), time.monotonic()
+    before = not unfinished(Path(run))
     with process_group() as processes:
         done = Run.resume(
             Path(run),
-            ConsoleMonitor(),
+            monitor,
             every=every,
             accept_changes=accept_changes,
-            overrides=overrides,
+            overrides=(*options.given("device", device), *overrides),
             registry=options.registry(),
             callbacks=callbacks,
         )
-        finished(done, processes, with_report)
+        outcome = f"{'Finished already' if before else 'Trained'}: {run}"
+        finished(done, processes, monitor, console, outcome, with_report and not has_report(done, before), started)
+
+
+def has_report(run: Run, finished_before: bool) -> bool:
+    """Whether the report of a run that had finished before is written already."""
+    return finished_before and (run.folder / "report.html").is_file()

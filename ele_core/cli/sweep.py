@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ele_core.cli import options
+from ele_core.cli import completion, options
+
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
 
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@options.run
 @click.option(
     "--share",
     "shares",
@@ -25,13 +29,22 @@ from ele_core.cli import options
     "lines",
     multiple=True,
     metavar="LINE",
+    shell_complete=completion.components("decoder"),
     help="Measure only this line of the figure. May be repeated [default: all that work with the run].",
 )
 @options.split
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
 @click.option("-o", "--output-folder", "folder", metavar="FOLDER", help="The folder to write to [default: RUN/sweep].")
+@options.as_json
+@options.output
 def sweep(
-    run: str, shares: tuple[float, ...], lines: tuple[str, ...], split: str, limit: int | None, folder: str | None
+    run: str,
+    shares: tuple[float, ...],
+    lines: tuple[str, ...],
+    split: str,
+    limit: int | None,
+    folder: str | None,
+    console: Console,
 ) -> None:
     """Measure decoders on smaller and smaller shares of candidates.
 
@@ -50,7 +63,6 @@ def sweep(
     from ele_core.experiments.sweep import SHARES
     from ele_core.experiments.sweep import sweep as measure
     from ele_core.runs.run import Run
-    from ele_core.runtime.monitor import ConsoleMonitor
 
     target = Path(folder) if folder else Path(run) / "sweep"
     result = measure(
@@ -61,7 +73,10 @@ def sweep(
         split=split,
         limit=limit,
         command=sys.argv[1:],
-        monitor=ConsoleMonitor(),
+        monitor=console.monitor(),
     )
-    click.echo(str(result))
-    click.echo(f"Figure: {target / 'sweep.svg'}")
+    console.show(str(result))
+    figure = str(target / "sweep.svg") if (target / "sweep.svg").exists() else None
+    if figure:
+        console.show(f"Figure: {figure}")
+    console.json({"folder": str(target), "figure": figure, "records": result.records})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +13,18 @@ from ele_core.cli import options
 from ele_core.cli.report import report_at_end
 
 if TYPE_CHECKING:
+    from ele_core.cli.console import Console
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import Processes
-    from ele_core.runtime.monitor import Callback
+    from ele_core.runtime.monitor import Callback, Monitor
 
 
 @click.command()
-@click.argument("source", metavar="CONFIG|TASK")
+@options.source
 @click.option("-o", "--output-folder", "folder", metavar="RUN", help="The run folder [default: runs/NAME-N].")
 @click.option(
     "--surrogate-from",
+    type=options.RunFolder(),
     metavar="RUN",
     help="Use the learned surrogate of a finished run with the same output and surrogate; train only the regressor.",
 )
@@ -29,7 +32,9 @@ if TYPE_CHECKING:
 @options.checkpoint_every
 @options.with_report
 @options.log
-@options.overrides
+@options.training_overrides
+@options.as_json
+@options.output
 @options.processes
 def train(
     source: str,
@@ -43,6 +48,7 @@ def train(
     with_report: bool,
     callbacks: list[Callback],
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Train a model from a TOML file or the name of a task.
 
@@ -51,7 +57,7 @@ def train(
 
     \b
     ele train number-words -o run
-    ele train my.toml --set seed=1
+    ele train my.toml --seed 1 --set regressor.training.epochs=5
     ele train number-words -o run --processes 2
     ele train smi2mol --data pairs.csv --input name --output smiles -o run
     """
@@ -60,30 +66,41 @@ def train(
     from ele_core.files.atomic import free_folder
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
-    from ele_core.runtime.monitor import ConsoleMonitor
 
     columns = {"input": input, "output": output, "on_error": on_error}
     config = configuration.load(source, [*options.data_overrides(data, columns), *overrides], options.registry())
+    console.configuration(config)
+    started = time.monotonic()
+    monitor = console.monitor(afterwards=["decoding"] if with_report else ())
     with process_group() as processes:
         reserved = folder is None and processes.main
         name = folder or (str(free_folder(Path("runs"), Path(source).stem)) if reserved else "")
         target = Path(processes.text_from_main(name))
         earlier = Run(surrogate_from, options.registry()) if surrogate_from else None
         try:
-            run = Run.start(config, target, ConsoleMonitor(), every=every, surrogate_from=earlier, callbacks=callbacks)
+            run = Run.start(config, target, monitor, every=every, surrogate_from=earlier, callbacks=callbacks)
         except EleError:
             if reserved:
                 with suppress(OSError):  # not empty: the training had begun
                     target.rmdir()
             raise
-        finished(run, processes, with_report)
+        finished(run, processes, monitor, console, f"Trained: {run.folder}", with_report, started)
 
 
-def finished(run: Run, processes: Processes, with_report: bool) -> None:
-    """Print the folder of the run, write its report if `with_report`, and print what to do next."""
+def finished(
+    run: Run,
+    processes: Processes,
+    monitor: Monitor,
+    console: Console,
+    outcome: str,
+    with_report: bool,
+    started: float,
+) -> None:
+    """Print the outcome, write the report of the run if `with_report`, and print what to do next."""
     if processes.main:
-        click.echo(f"Trained: {run.folder}")
-    if with_report:
-        report_at_end(run, processes)
+        console.show(outcome)
+    metrics, report = report_at_end(run, processes, monitor, console) if with_report else (None, None)
     if processes.main:
-        click.echo(f"Next: ele evaluate {run.folder}, or ele predict {run.folder} FILE")
+        console.hint(f"Next: ele evaluate {run.folder}, or ele predict {run.folder} FILE")
+        seconds = round(time.monotonic() - started, 1)
+        console.json({"run": str(run.folder), "metrics": metrics, "report": report, "seconds": seconds})

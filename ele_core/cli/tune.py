@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
+
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
 
 WORKER = "ELE_TUNE_WORKER"
 """The environment variable that is set in processes started by `ele tune --processes`."""
 
 
 @click.command()
-@click.argument("source", metavar="CONFIG|TASK")
+@options.source
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
@@ -52,7 +56,9 @@ WORKER = "ELE_TUNE_WORKER"
     metavar="N",
     help="Run N trials at a time.",
 )
-@options.overrides
+@options.training_overrides
+@options.as_json
+@options.output
 def tune(
     source: str,
     trials: int,
@@ -64,6 +70,7 @@ def tune(
     keep: str | None,
     count: int,
     overrides: tuple[str, ...],
+    console: Console,
 ) -> None:
     """Search for good options and write the best configuration.
 
@@ -86,9 +93,9 @@ def tune(
     from ele_core import config as configuration
     from ele_core.errors import ConfigError
     from ele_core.experiments.tune import TuningSearch
-    from ele_core.experiments.tune.table import table
+    from ele_core.experiments.tune.table import as_dict, table
     from ele_core.files.atomic import write_text
-    from ele_core.runtime.monitor import ConsoleMonitor, Monitor
+    from ele_core.runtime.monitor import Monitor
 
     if Path(target).resolve() == Path(source).resolve():
         raise ConfigError("would be overwritten.", where=target, fix="Choose another file with -o.")
@@ -104,13 +111,15 @@ def tune(
         if code:
             sys.exit(code)
     else:
-        search.run(trials, ConsoleMonitor())
+        search.run(trials, console.monitor())
     if WORKER in os.environ:
         return
     metric = search.metric(Monitor())
     study = search.open(metric)
-    best = search.best(study, ConsoleMonitor())
+    best, known = search.best(study, console.monitor()), study.get_trials(deepcopy=False)
     write_text(Path(target), configuration.dump(search.config(best.params)))
-    click.echo(table(study.get_trials(deepcopy=False), metric.name, best.number))
-    click.echo(f"Best: trial {best.number}, {metric.name} {best.value:.4f} on validation pairs. Wrote {target}")
-    click.echo(f"Next: ele train {target} -o run")
+    console.show(table(known, metric.name, best.number))
+    console.show(f"Best: trial {best.number}, {metric.name} {best.value:.4f} on validation pairs. Wrote {target}")
+    console.hint(f"Next: ele train {target} -o run")
+    trials_made = [as_dict(trial) for trial in known]
+    console.json({"metric": metric.name, "best": as_dict(best), "trials": trials_made, "file": target})

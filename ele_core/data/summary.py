@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 from ele_core.data.prepare import Prepared
 from ele_core.data.rejected import SHOWN
 from ele_core.errors import counted
@@ -15,6 +18,24 @@ def summary(prepared: Prepared) -> str:
     left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
     sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
     return "\n".join([*data.notes, f"{data.source}: {sizes}{extra}{left_out}"])
+
+
+def facts(prepared: Prepared) -> dict[str, Any]:
+    """Return what `describe_data` says as plain values, with every row that was left out."""
+    data = prepared.data
+    keys = prepared.space.keys(data.outputs)
+    return {
+        "source": data.source,
+        "fingerprint": data.fingerprint,
+        "pairs": len(data),
+        "train": len(data.train),
+        "validation": len(data.validation),
+        "test": len(data.test),
+        "extra": 0 if data.extra is None else len(data.extra),
+        "different_outputs": len(distinct(keys)),
+        "test_outputs_in_training": int(member(keys[data.test], of=keys[data.train]).sum()),
+        "left_out": [{**dataclasses.asdict(each), "row": each.row + 1} for each in data.rejected],
+    }
 
 
 def describe_data(prepared: Prepared) -> str:

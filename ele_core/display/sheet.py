@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from ele_core.extras import installed, missing
+
 if TYPE_CHECKING:
     from ele_core.interfaces import Drawing
 
@@ -41,6 +43,8 @@ def sheet_svg(rows: Sequence[Sequence[Cell]]) -> str:
 
 def sheet_png(rows: Sequence[Sequence[Cell]]) -> bytes:
     """One PNG of all drawings, made with matplotlib; a drawing without a PNG is shown as its text."""
+    if not installed("matplotlib"):
+        raise missing("a PNG", "matplotlib", "figures")
     from matplotlib.figure import Figure
     from matplotlib.image import imread
 

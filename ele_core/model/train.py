@@ -27,6 +27,8 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     data = prepared.data
     outputs, validation = data.outputs[data.train], data.outputs[data.validation]
     pairs = (prepared.packed[data.train], outputs), (prepared.packed[data.validation], validation)
+    sizes = len(data.train), 0 if data.extra is None else len(data.extra)
+    context.monitor.plan([*model.surrogate.planned(*sizes), *model.regressor.planned(*sizes)])
     learn(model.surrogate, "surrogate", lambda: model.surrogate.fit(outputs, validation, data.extra, context), context)
     learn(model.regressor, "regressor", lambda: model.regressor.fit(*pairs, context), context)
     model.candidates = model.embed_candidates(outputs, processes=context.processes)

@@ -6,7 +6,10 @@ from functools import cache
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from ele_core.extras import installed
 
 _NETWORK_LIMIT = 16
 """Rows up to this size are sorted by a network of whole-column operations; `torch.sort` is slow on short rows."""
@@ -76,12 +79,46 @@ def birkhoff(x: Tensor, *, tolerance: float = 1e-9, iterations: int = 100) -> Te
 
 
 def assignment(x: Tensor) -> Tensor:
-    """Argmax over permutations σ of Σ_i x[i, σ(i)], for each matrix: (B, n, n) → (B, n) int64."""
-    from scipy.optimize import linear_sum_assignment  # here, because it takes long to import and few sets need it
+    """Argmax over permutations σ of Σ_i x[i, σ(i)], for each matrix: (B, n, n) → (B, n) int64.
 
+    Computed by scipy if it is installed, which is faster, else by `_assign`; both are exact.
+    """
     matrices = x.detach().double().cpu().numpy()
-    found = [linear_sum_assignment(matrix, maximize=True)[1] for matrix in matrices]
+    if installed("scipy"):
+        from scipy.optimize import linear_sum_assignment  # here, because it takes long to import and few sets need it
+
+        found = [linear_sum_assignment(matrix, maximize=True)[1] for matrix in matrices]
+    else:
+        found = [_assign(-matrix) for matrix in matrices]
     return torch.from_numpy(np.array(found, dtype=np.int64).reshape(x.shape[:2])).to(x.device)
+
+
+def _assign(costs: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The column of each row in an assignment of least cost: shortest augmenting paths (Jonker and Volgenant, 1987)."""
+    size = len(costs)
+    row_price, column_price = np.zeros(size), np.zeros(size)
+    owner, match = np.full(size, -1), np.full(size, -1)
+    for start in range(size):
+        distance, previous = np.full(size, np.inf), np.full(size, -1)
+        seen, row, reached, path = np.zeros(size, dtype=bool), start, 0.0, []
+        while row >= 0:
+            through = reached + costs[row] - row_price[row] - column_price
+            nearer = ~seen & (through < distance)
+            distance[nearer], previous[nearer] = through[nearer], row
+            column = int(np.where(seen, np.inf, distance).argmin())
+            reached = distance[column]
+            seen[column] = True
+            path.append(column)
+            row = int(owner[column])
+        done = np.array(path[:-1], dtype=np.int64)
+        row_price[start] += reached
+        row_price[owner[done]] += reached - distance[done]
+        column_price[done] -= reached - distance[done]
+        while column >= 0:  # along the path back to the start
+            row = int(previous[column])
+            owner[column] = row
+            column, match[row] = int(match[row]), column
+    return match
 
 
 def _descending(columns: Tensor) -> list[Tensor]:

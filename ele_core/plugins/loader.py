@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from ele_core.errors import PluginError
+from ele_core.extras import OURS
 from ele_core.plugins import hookspecs
 from ele_core.plugins.hookspecs import GROUP, HOOKS
 from ele_core.plugins.records import PluginInfo, Record
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from ele_core.interfaces import Kind
 
 DISABLED = "ELE_DISABLED_PLUGINS"
-OURS = "explicit-loss-embedding"
-"""The distribution whose plugins keep their names if another distribution uses them."""
 
 
 def load_installed() -> list[PluginInfo]:

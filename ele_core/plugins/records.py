@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from ele_core.display.text import listed
 from ele_core.errors import PluginError
+from ele_core.extras import OURS, how_to_install, installed
 
 if TYPE_CHECKING:
     from ele_core.interfaces import Kind
@@ -22,6 +24,10 @@ class Record:
     """The class as `"package.module:Class"`, which is imported only when it is used; or the class itself."""
     summary: str = ""
     """One line on the component, shown in lists."""
+    needs: tuple[str, ...] = ()
+    """Modules that a plain install of the plugin does not bring; without them the component cannot be used."""
+    extra: str = ""
+    """The extra of the plugin's distribution that installs these modules."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -32,6 +38,11 @@ class Record:
             )
         if not isinstance(self.summary, str) or "\n" in self.summary:
             raise PluginError(f"the summary of '{self.name}' should be one line")
+
+    @property
+    def missing(self) -> list[str]:
+        """The modules among `needs` that are not installed."""
+        return [module for module in self.needs if not installed(module)]
 
     @property
     def location(self) -> str:
@@ -65,6 +76,13 @@ class PluginInfo:
     def __str__(self) -> str:
         return f"{self.name} ({self.origin})"
 
+    def unavailable(self, record: Record) -> str:
+        """Why a record of this plugin cannot be used here, and what to do; an empty text if it can."""
+        if not record.missing:
+            return ""
+        needed = f"needs {listed(record.missing)}, which {'is' if len(record.missing) == 1 else 'are'} not installed."
+        return f"{needed} {how_to_install(record.extra, self.distribution or OURS)}" if record.extra else needed
+
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, for `ele plugins --json`."""
         return {
@@ -74,7 +92,13 @@ class PluginInfo:
             "status": self.status,
             "reason": self.reason,
             "records": [
-                {"kind": kind, "name": record.name, "target": record.location, "summary": record.summary}
+                {
+                    "kind": kind,
+                    "name": record.name,
+                    "target": record.location,
+                    "summary": record.summary,
+                    "unavailable": self.unavailable(record),
+                }
                 for kind, records in self.records.items()
                 for record in records
             ],

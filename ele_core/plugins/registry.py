@@ -103,6 +103,8 @@ class Registry:
         """Import and return the class of a component; `PluginError` if it does not fit its kind."""
         plugin, record = self.provider(kind, name), self.record(kind, name)
         where = f"plugin {plugin}, {HOOKS[kind].singular} '{name}'"
+        if reason := plugin.unavailable(record):
+            raise PluginError(f"the {HOOKS[kind].singular} '{name}' {reason}")
         try:
             target = pkgutil.resolve_name(record.target) if isinstance(record.target, str) else record.target
         except (Exception, SystemExit) as error:  # a plugin's module can raise anything

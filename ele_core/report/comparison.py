@@ -31,6 +31,12 @@ class ComparedLine:
     name: str
     texts: list[str]
     best: frozenset[int] = frozenset()
+    values: Sequence[float | None] = ()
+    """The numbers that the texts show; empty if they are not numbers."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The line as plain values: numbers where there are any, else texts."""
+        return {"name": self.name, "values": list(self.values) or self.texts, "best": sorted(self.best)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +55,11 @@ class Comparison:
     blocks: list[Block]
     warnings: list[str]
     curves: list[dict[str, Any]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Names, warnings and blocks as plain values."""
+        blocks = [{"title": block.title, "lines": [line.as_dict() for line in block.lines]} for block in self.blocks]
+        return {"runs": self.names, "warnings": self.warnings, "blocks": blocks}
 
     def __str__(self) -> str:
         return "\n\n".join([*self.warnings, *map(self._table, self.blocks)])
@@ -142,7 +153,7 @@ def title(outcome: StoredEvaluation) -> str:
     settings = outcome.settings
     limit = f", first {settings['limit']}" if settings.get("limit") else ""
     oracle = " from the true embedding" if settings.get("oracle") else ""
-    return f"{settings.get('split')}{limit}: {outcome.decoder.get('name')}{oracle}"
+    return f"{settings.get('split')}{limit}: {outcome.name}{oracle}"
 
 
 def directions_of(run: Run) -> dict[str, str]:
@@ -159,9 +170,9 @@ def valued(name: str, values: Sequence[float | None], direction: str | None, *, 
     texts = [NOTHING if v is None else f"{100 * v:.1f} %" if share else f"{v:.4g}" for v in values]
     known = [value for value in values if value is not None]
     if direction is None or len(known) < 2 or len(set(known)) == 1:
-        return ComparedLine(name, texts)
+        return ComparedLine(name, texts, values=values)
     top = min(known) if direction == "min" else max(known)
-    return ComparedLine(name, texts, frozenset(i for i, value in enumerate(values) if value == top))
+    return ComparedLine(name, texts, frozenset(i for i, value in enumerate(values) if value == top), values)
 
 
 def differences(runs: Sequence[Run]) -> Block:

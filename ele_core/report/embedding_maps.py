@@ -1,4 +1,4 @@
-"""The embedding in two dimensions: principal components, and t-SNE if it is quick."""
+"""The embedding in two dimensions: principal components, and t-SNE if it is quick and scikit-learn is installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import warnings
 
 import torch
 from torch import Tensor
+
+from ele_core.extras import installed
 
 MOST = 2000
 """The most points in a map: more cannot be told apart."""
@@ -32,7 +34,7 @@ def maps(embeddings: Tensor, queries: Tensor | None, seed: int) -> list[Map]:
         return []
     found = [principal(embeddings, queries)]
     apart = bool((embeddings != embeddings[0]).any())
-    if FEWEST <= len(embeddings) <= MOST and embeddings.shape[1] > 2 and apart:
+    if FEWEST <= len(embeddings) <= MOST and embeddings.shape[1] > 2 and apart and installed("sklearn"):
         found.append(neighbourhoods(embeddings, seed))
     return found
 

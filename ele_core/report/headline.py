@@ -110,7 +110,7 @@ class Headline:
         for outcome in (*others, own):
             note = "from the true embedding" if outcome.settings["oracle"] else ""
             kind = "this" if outcome is own else "ours"
-            rows.append(row(str(outcome.decoder.get("name", "")), kind, outcome.metrics, note))
+            rows.append(row(outcome.name, kind, outcome.metrics, note))
         known = [r.value for r in rows if r.value is not None]
         sources = list(dict.fromkeys(reference.source for reference in references))
         columns = [label(name) for name in names]

@@ -13,12 +13,13 @@ from torch import Tensor
 from ele_core.data.packing import pack_all
 from ele_core.errors import ModelError, counted
 from ele_core.interfaces import Metric
-from ele_core.model.model import Model
+from ele_core.model.model import BLOCK, Model
 from ele_core.runs.evaluations import StoredEvaluation
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
+from ele_core.runtime.progress import PlannedStage
 
 TEXTS = ("input", "prediction", "truth")
 
@@ -91,10 +92,12 @@ def evaluate_missing(run: Run, model: Model, wanted: Wanted, monitor: Monitor, p
 
     Several processes share the work: all of them call this, and the main one decides what is missing.
     """
+    inputs = min(len(run.provenance[wanted.split]), wanted.limit or sys.maxsize)
+    blocks = math.ceil(math.ceil(inputs / BLOCK) / processes.count)
+    monitor.plan([PlannedStage(model.config.decoder.name, blocks, BLOCK)] * 2)
     for oracle in (False, True):
         settings = wanted.settings(oracle=oracle)
         if processes.largest(int(processes.main and run.evaluation(model, settings) is None)):
-            inputs = min(len(run.provenance[wanted.split]), wanted.limit or sys.maxsize)
             way = " from the true embedding, to separate errors of regression and decoding" if oracle else ""
             monitor.message(f"decoding {counted(inputs, f'{wanted.split} input')} for the report{way}")
             run.evaluate(**settings, overrides=wanted.overrides, monitor=monitor)

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ele_core.errors import ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
 from ele_core.files.tables import as_csv
+from ele_core.interfaces import Decoder
 from ele_core.model.evaluate import Evaluation
 
 FOLDER = "predictions"
@@ -48,6 +50,11 @@ class StoredEvaluation:
     """The rows, if they were written in this process."""
 
     @property
+    def name(self) -> str:
+        """The decoder or its variant, as in the name of the file."""
+        return self.file.stem.removeprefix(f"{self.settings['split']}-").removesuffix("-oracle")
+
+    @property
     def rows(self) -> list[dict[str, str]]:
         """One mapping per example: input, prediction, truth, energy and each metric."""
         if self.table is not None:
@@ -55,16 +62,27 @@ class StoredEvaluation:
         return list(csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline="")))
 
 
-def file_name(decoder: str, settings: Settings) -> str:
-    """The name of an evaluation's files, without suffix."""
-    return f"{settings['split']}-{decoder}{'-oracle' if settings['oracle'] else ''}"
+def file_name(config: RunConfig, settings: Settings) -> str:
+    """The name of an evaluation's files, without suffix: SPLIT-DECODER, or SPLIT-VARIANT for a variant of a decoder."""
+    return f"{settings['split']}-{variant_name(config)}{'-oracle' if settings['oracle'] else ''}"
+
+
+def variant_name(config: RunConfig) -> str:
+    """The name of the declared variant that the decoder's options select; the decoder's name if it is the default."""
+    decoder: type[Decoder] = config.registry.get("decoder", config.decoder.name)
+    fields, chosen = decoder.Config.model_fields, config.decoder.options
+    for variant in decoder.variants:
+        special = {name: value for name, value in variant.options.items() if fields[name].default != value}
+        if special and all(chosen.get(name) == value for name, value in variant.options.items()):
+            return variant.name
+    return config.decoder.name
 
 
 def store(
     run: Path, key: str, settings: Settings, config: RunConfig, rows: list[dict[str, str]], result: Evaluation
 ) -> StoredEvaluation:
     """Write `predictions/SPLIT-DECODER.csv`, and a JSON file beside it with the means and the digest of the table."""
-    file = run / FOLDER / f"{file_name(config.decoder.name, settings)}.csv"
+    file = run / FOLDER / f"{file_name(config, settings)}.csv"
     table = as_csv(rows)
     write_text(file, table)
     decoder, candidates = (part.model_dump(mode="json") for part in (result.decoder, config.candidates))
@@ -83,10 +101,14 @@ def store(
     return StoredEvaluation(file, key, settings, decoder, candidates, result.metrics, date, result, rows)
 
 
-def find(run: Path, key: str, decoder: str, settings: Settings) -> StoredEvaluation | None:
+def find(run: Path, key: str) -> StoredEvaluation | None:
     """Load the evaluation with this key; None if there is none or its table was changed."""
-    stored = load(run / FOLDER / f"{file_name(decoder, settings)}.json")
-    return stored if stored is not None and stored.key == key else None
+    for file in sorted((run / FOLDER).glob("*.json")):
+        with suppress(ModelError):  # a damaged file is another evaluation's, or one that is going to be replaced
+            stored = load(file)
+            if stored is not None and stored.key == key:
+                return stored
+    return None
 
 
 def load_all(run: Path) -> list[StoredEvaluation]:

@@ -17,9 +17,9 @@ from ele_core.config.diff import changes, settled
 from ele_core.data.dataset import fingerprint
 from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError, ModelError
+from ele_core.extras import OURS
 from ele_core.files.archive import read_json
 from ele_core.files.atomic import write_text
-from ele_core.plugins.loader import OURS
 from ele_core.runs.folder import CONFIG, IDENTITY, unfinished
 from ele_core.runtime.context import Context
 

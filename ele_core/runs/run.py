@@ -137,10 +137,15 @@ class Run:
             raise ConfigError(what, where=str(self.folder), fix=fix)
         return model.surrogate.state()
 
-    def model(self, overrides: Sequence[str] = ()) -> Model:
-        """Return the trained model; `overrides` may change only how it decodes."""
+    def decoding_config(self, overrides: Sequence[str] = ()) -> RunConfig:
+        """Return the configuration with `overrides`, which may change only how the model decodes."""
         config = layout.read_config(self.folder, overrides, self.registry)
         refuse_training_changes(self.config, config)
+        return config
+
+    def model(self, overrides: Sequence[str] = ()) -> Model:
+        """Return the trained model; `overrides` may change only how it decodes."""
+        config = self.decoding_config(overrides)
         device = pick_device(config.device)
         if self._model is None or self._model.device != device:
             self._model = load_model(self.folder / layout.MODEL, device, self.registry)
@@ -194,7 +199,14 @@ class Run:
     def evaluation(self, model: Model, settings: Settings) -> StoredEvaluation | None:
         """Return the evaluation that was stored for this model and these settings, or None."""
         key = work_key(self.folder, model.config, settings)
-        return self._evaluations.get(key) or find(self.folder, key, model.config.decoder.name, settings)
+        return self._evaluations.get(key) or find(self.folder, key)
+
+    def stored(
+        self, split: str, limit: int | None, oracle: bool, overrides: Sequence[str] = ()
+    ) -> StoredEvaluation | None:
+        """Return the evaluation that `evaluate` with these arguments would repeat; loads no model and no data."""
+        settings = {"split": split, "limit": limit, "oracle": oracle}
+        return find(self.folder, work_key(self.folder, self.decoding_config(overrides), settings))
 
     def resumable(
         self, model: Model, settings: Any, context: Context, every: float = EVERY

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import reprlib
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from ele_core.errors import ConfigError
 from ele_core.files.atomic import write_text
+from ele_core.runtime.progress import PlannedStage, Timetable
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from torch import Tensor
 
 Item = TypeVar("Item")
+BAR_EVERY = 0.2
+"""Seconds between two pictures of the bar on a terminal."""
+LINE_EVERY = 30.0
+"""Seconds between two lines about the time left if the output is not a terminal."""
 
 
 class Callback:
@@ -33,6 +39,9 @@ class Callback:
         `earlier` holds the evaluations made before it was stopped, if it is resumed: `stage`, `step`, `best`, metrics.
         Messages about the data and about changes may come before it.
         """
+
+    def plan(self, stages: Sequence[PlannedStage]) -> None:
+        """The training is going to have these stages, as far as its components know them in advance."""
 
     def step(self, stage: str, step: int, loss: Tensor) -> None:
         """The stage `stage` has made `step` steps; `loss` is the loss of the last one, a tensor without dimensions."""
@@ -59,44 +68,92 @@ class Monitor(Callback):
 
 
 class ConsoleMonitor(Monitor):
-    """Prints a table row per evaluation and, on a terminal, a progress bar. Writes to standard error."""
+    """Prints a table row per evaluation and the time left over all stages. Writes to standard error.
 
-    def __init__(self, console: Console | None = None) -> None:
-        from rich.console import Console
+    On a terminal the time left is shown with a progress bar, elsewhere as a line every half minute.
+    """
 
-        self.console = console or Console(stderr=True, soft_wrap=True, highlight=False)
+    def __init__(
+        self,
+        console: Any = None,
+        *,
+        afterwards: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`console` is a text stream, or an object with a stream called `file` such as rich's `Console`.
+
+        `afterwards` names what follows the training, such as decoding, whose time is not known before.
+        """
+        self.stream: TextIO = getattr(console, "file", console) or sys.stderr
+        own = getattr(console, "is_terminal", None)
+        self.terminal = is_terminal(self.stream) if own is None else bool(own)
         self.columns: tuple[str, ...] = ()
-        self.started = time.monotonic()
+        self.timetable = Timetable(clock)
+        self.afterwards = [PlannedStage(name) for name in afterwards]
+        self._shown = self.timetable.elapsed
+        self._bar = False
+
+    def plan(self, stages: Sequence[PlannedStage]) -> None:
+        """Estimate the time left over these stages, and those named `afterwards`."""
+        self.timetable.plan([*stages, *self.afterwards])
+
+    def end(self) -> None:
+        """What comes after the training is planned by itself."""
+        self.afterwards = []
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
         """Print one row, under a heading whenever the columns change."""
         columns = ("stage", "step", *metrics, "time")
         if columns != self.columns:
             self.columns = columns
-            self.console.print("  ".join(f"{column:>{width(column)}}" for column in columns), style="bold")
-        cells = [stage, str(step), *(f"{value:.4f}" for value in metrics.values()), f"{self._elapsed():.0f}s"]
+            heading = "  ".join(f"{column:>{width(column)}}" for column in columns)
+            self._print(f"\x1b[1m{heading}\x1b[0m" if self.terminal and "NO_COLOR" not in os.environ else heading)
+        cells = [stage, str(step), *(f"{value:.4f}" for value in metrics.values()), f"{self.timetable.elapsed:.0f}s"]
         row = "  ".join(f"{cell:>{width(column)}}" for cell, column in zip(cells, columns, strict=True))
-        self.console.print(row + ("  *" if best else ""))
+        self._print(row + ("  *" if best else ""))
 
     def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
-        """Show a bar with the time left and remove it at the end; show nothing if the output is not a terminal."""
-        if not self.console.is_terminal:
-            yield from items
-            return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        if total is None and isinstance(items, Sequence):
+        """Yield `items`, and show from time to time how many are done and how long the rest will take."""
+        if total is None and isinstance(items, Sized):
             total = len(items)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self.console, transient=True, refresh_per_second=5) as bar:
-            yield from bar.track(items, total=total, description=description)
+        self.timetable.begin(description, total)
+        if self.terminal:
+            self._shown = -BAR_EVERY  # show the bar at the first step
+        try:
+            for item in items:
+                yield item
+                self.timetable.advance()
+                self._show()
+        finally:
+            self._clear()
 
     def message(self, text: str) -> None:
         """Print the line."""
-        self.console.print(text, markup=False)
+        self._print(text)
 
-    def _elapsed(self) -> float:
-        return time.monotonic() - self.started
+    def _show(self) -> None:
+        now = self.timetable.elapsed
+        if now - self._shown < (BAR_EVERY if self.terminal else LINE_EVERY):
+            return
+        self._shown = now
+        if self.terminal:
+            self._clear()
+            self.stream.write(self.timetable.bar())
+            self.stream.flush()
+            self._bar = True
+        else:
+            self._print(self.timetable.line())
+
+    def _print(self, text: str) -> None:
+        self._clear()
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
+
+    def _clear(self) -> None:
+        """Remove the bar from the terminal."""
+        if self._bar:
+            self.stream.write("\r\x1b[2K")
+            self._bar = False
 
 
 class FileMonitor(Callback):
@@ -162,6 +219,11 @@ class Callbacks(Monitor):
         for each in self.everyone:
             each.start(folder, earlier)
 
+    def plan(self, stages: Sequence[PlannedStage]) -> None:
+        """Forward to everyone."""
+        for each in self.everyone:
+            each.plan(stages)
+
     def step(self, stage: str, step: int, loss: Tensor) -> None:
         """Forward to everyone."""
         for each in self.everyone:
@@ -204,3 +266,8 @@ class Callbacks(Monitor):
 def width(column: str) -> int:
     """The width of a column: at least that of its heading, and enough for its values."""
     return max(len(column), 11 if column == "stage" else 7)
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a progress bar can be drawn on the stream."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ele_core.errors import ConfigError
+from ele_core.extras import missing
 from ele_core.files.atomic import free_folder
 from ele_core.runtime.monitor import Callback
 
@@ -59,5 +59,4 @@ def writer_class() -> Any:
     try:
         return importlib.import_module("torch.utils.tensorboard").SummaryWriter
     except ImportError:
-        fix = "Install it with: pip install 'explicit-loss-embedding[tensorboard]'"
-        raise ConfigError("the package tensorboard is not installed.", where="--log", fix=fix) from None
+        raise missing("--log", "tensorboard", "tensorboard") from None

@@ -57,10 +57,11 @@ def plugin_files(name: str) -> dict[str, str]:
 
 
 def name_forms(name: str) -> dict[str, str]:
-    """Return how the files spell `name`: traffic-lights, traffic_lights, ele_traffic_lights, TrafficLights."""
+    """Return how the files spell `name`: traffic-lights, traffic lights, ele_traffic_lights, TrafficLights, …."""
     word = name.replace("-", "_")
     camel = "".join(part.capitalize() for part in name.split("-"))
-    return {"name": name, "word": word, "module": f"ele_{word}", "prefix": camel, "ele_version": __version__}
+    forms = {"name": name, "word": word, "words": name.replace("-", " "), "module": f"ele_{word}", "prefix": camel}
+    return {**forms, "ele_version": __version__}
 
 
 def check_name(name: str) -> None:
@@ -75,7 +76,7 @@ def check_name(name: str) -> None:
 def nearest_name(name: str) -> str:
     """Return a valid name that is similar to `name`."""
     cleaned = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789")[:LONGEST].strip("-")
-    return cleaned or "colours"
+    return cleaned or "rankings"
 
 
 def name_owner(name: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ele_core.errors import ConfigError
+from ele_core.errors import ConfigError, PluginError
 from ele_core.interfaces import Component, InputSpace, OutputSpace, Problem, Surrogate
 from ele_core.plugins import Registry, registry_of
 from ele_core.predictor import StructuredPredictor
@@ -96,7 +96,7 @@ def fitting_backbone(registry: Registry, inputs: Component | None) -> Table:
     for name in registry.names("backbone"):
         try:
             registry.get("backbone", name).accepts(inputs)
-        except ConfigError:
+        except (ConfigError, PluginError):
             continue
         return {"name": name, **small.get(name, {})}
     raise NotApplicable(f"no installed backbone accepts {type(inputs).__name__}")

@@ -12,7 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-import rdkit
+try:
+    import rdkit
+except ModuleNotFoundError as error:
+    how = "pip install 'explicit-loss-embedding[molecules]'"
+    raise ModuleNotFoundError(f"molecules need RDKit, which is not installed. Install it with: {how}") from error
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D

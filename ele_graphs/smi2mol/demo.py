@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import csv
+import signal
 import sys
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from ele_core import Cell, ConsoleMonitor, Run, Wanted, load_config, sheet_svg, write_report
+from ele_core import (
+    Cell,
+    ConsoleMonitor,
+    EleError,
+    Interrupted,
+    Run,
+    Wanted,
+    load_config,
+    sheet_svg,
+    write_report,
+)
 from ele_graphs.molecules.space import MoleculeSpace
 
 SETTINGS = (
@@ -32,41 +41,52 @@ DECODERS = ("candidates", "pgd", "search")
 """From the weakest to the strongest; the predictions of the last are shown."""
 SHOWN = 10
 COLUMNS = 4
+AGAIN = "Continue with: make demo"
 
 
 @click.command()
 @click.option("--folder", default="demo", show_default=True, help="Folder for the run and the pictures.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Set an option of the configuration.")
 def demo(folder: str, overrides: Sequence[str]) -> None:
-    """Train on real QM9 molecules, predict unseen ones, and show them."""
-    console = Console()
-    target = next(path for number in count(1) if not (path := Path(folder) / f"run-{number}").exists())
-    config = load_config("smi2mol", [*SETTINGS, *overrides])
-    run = Run.start(config, target, ConsoleMonitor())
+    """Train on real QM9 molecules, predict unseen ones, and show them. A demo that was stopped continues."""
+    run = trained(Path(folder), overrides)
+    target = run.folder
     for decoder in DECODERS:
-        result = run.evaluate(overrides=[f"decoder={decoder}"], monitor=ConsoleMonitor())
-        console.print(f"{decoder}: {result}")
+        chosen = [f"decoder={decoder}"]
+        found = run.stored("test", None, False, chosen)
+        metrics = found.metrics if found else run.evaluate(overrides=chosen, monitor=ConsoleMonitor()).metrics
+        click.echo(f"{decoder}: {'  '.join(f'{name} {value:.4g}' for name, value in metrics.items())}")
     with (target / "predictions" / f"test-{DECODERS[-1]}.csv").open(encoding="utf-8", newline="") as stream:
         rows = [row for row, _ in zip(csv.DictReader(stream), range(SHOWN), strict=False)]
-    console.print(as_table(rows))
+    click.echo(as_table(rows))
     draw(rows, target / "pictures")
-    console.print(f"Pictures: {target / 'pictures' / 'all.svg'}")
-    console.print(f"Report: {write_report(run, Wanted(), ConsoleMonitor())}")
-    console.print(f"Try: echo 'COC(C)=O' | ele predict {target} -")
+    click.echo(f"Pictures: {target / 'pictures' / 'all.svg'}")
+    click.echo(f"Report: {write_report(run, Wanted(), ConsoleMonitor())}")
+    click.echo(f"Try: echo 'COC(C)=O' | ele predict {target} -")
 
 
-def as_table(rows: Sequence[dict[str, str]]) -> Table:
-    """Input, prediction, truth and distance of a few test molecules."""
-    table = Table("input", "prediction", "truth", "GED")
-    for row in rows:
-        table.add_row(row["input"], row["prediction"], row["truth"], row["ged_with_edges"])
-    return table
+def trained(folder: Path, overrides: Sequence[str]) -> Run:
+    """Train in a new run folder, or continue in the last one if its demo was stopped; other options start anew."""
+    number = next(number for number in count(1) if not (folder / f"run-{number}").exists())
+    last = folder / f"run-{number - 1}"
+    if number > 1 and not overrides and (last / "config.toml").exists() and not (last / "report.html").exists():
+        return Run.resume(last, ConsoleMonitor())
+    config = load_config("smi2mol", [*SETTINGS, *overrides])
+    return Run.start(config, folder / f"run-{number}", ConsoleMonitor())
+
+
+def as_table(rows: Sequence[dict[str, str]]) -> str:
+    """Input, prediction, truth and distance of a few test molecules, in columns."""
+    names = {"input": "input", "prediction": "prediction", "truth": "truth", "ged_with_edges": "GED"}
+    cells = [list(names.values()), *([row[name] for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
 
 
 def draw(rows: Sequence[dict[str, str]], folder: Path) -> None:
     """Draw each prediction and its truth, with the differences highlighted: SVG files, and one sheet of all."""
     space = MoleculeSpace()
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     cells = []
     for number, row in enumerate(rows, start=1):
         predicted, true = space.parse(row["prediction"]), space.parse(row["truth"])
@@ -79,5 +99,27 @@ def draw(rows: Sequence[dict[str, str]], folder: Path) -> None:
     (folder / "all.svg").write_text(sheet_svg(rows_of_cells), encoding="utf-8")
 
 
+def main() -> None:
+    """Run the demo; if it is stopped or fails, print one paragraph and what to do next instead of a traceback."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        demo(standalone_mode=False)
+    except Interrupted as stopped:
+        fail(f"{stopped.what} {AGAIN}", stopped.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        fail(f"stopped. {AGAIN}", 128 + signal.SIGINT)
+    except EleError as error:
+        fail(str(error), error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+
+
+def fail(reason: str, code: int) -> None:
+    """Print the reason and exit with `code`."""
+    click.echo(f"Error: {reason}", err=True)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(demo())
+    main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -12,13 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import Field, PositiveInt, model_validator
-from tokenizers import Regex, Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
-from tokenizers.trainers import WordLevelTrainer
 from torch import Tensor
 
-from ele_core.errors import InvalidInput, ModelError
+from ele_core.components.inputs.tokens import SPECIAL, Cutter, Tokens
+from ele_core.errors import ConfigError, EleError, InvalidInput, ModelError
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.numerics.keys import mix
@@ -71,8 +68,9 @@ class TextInput(InputSpace[str]):
         level: Literal["character", "regex"] = "character"
         """`character`: each character is a token. `regex`: each match of `pattern` is one."""
         pattern: str | None = None
-        """The regular expression of level `regex` (Oniguruma syntax). Text between two matches is a token as well,
-        so that nothing of the input is lost."""
+        """The regular expression of level `regex`. Text between two matches is a token as well, so that nothing of the
+        input is lost. With the package tokenizers it may have any syntax of Oniguruma, without it only what Python
+        reads alike."""
         min_frequency: PositiveInt = 1
         """Tokens rarer than this in the training texts are unknown, which also teaches a model the unknown token."""
         unknown: Literal["token", "error"] = "token"
@@ -98,13 +96,13 @@ class TextInput(InputSpace[str]):
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)
-        self._tokenizer: Tokenizer | None = None
+        self._tokens: Tokens | None = None
         self._max_length = 0
 
     @property
     def vocabulary_size(self) -> int:
         """The number of different tokens, padding and unknown among them."""
-        return self._fitted().get_vocab_size()
+        return len(self._fitted())
 
     @property
     def max_length(self) -> int:
@@ -127,17 +125,17 @@ class TextInput(InputSpace[str]):
         if not texts:
             what = "there are no texts to learn a vocabulary from."
             raise InvalidInput(what, fix="Give at least one training text.")
-        tokenizer = _train(texts, self._pattern, self.config.min_frequency)
-        longest = self.config.max_length or 2 * max(self._lengths(tokenizer, texts))
-        self._tokenizer, self._max_length = tokenizer, min(longest, LONGEST)
+        tokens = Tokens.learned(texts, self._pattern, self.config.min_frequency)
+        longest = self.config.max_length or 2 * max(self._lengths(tokens, texts))
+        self._tokens, self._max_length = tokens, min(longest, LONGEST)
 
     def pack(self, values: Sequence[str]) -> Texts:
         """Texts → tokens (B, max_length) and lengths (B,)."""
-        tokenizer = self._fitted()
+        vocabulary = self._fitted()
         texts = _checked(values)
         if self.config.level == "character":  # as many tokens as characters: long texts need not be cut first
             self._refuse_long(list(map(len, texts)))
-        rows = list(_encode(tokenizer, texts))
+        rows = list(vocabulary.encode(texts))
         lengths = np.fromiter(map(len, rows), dtype=np.int32, count=len(rows))
         self._refuse_long(lengths)
         dtype = np.int16 if self.vocabulary_size <= np.iinfo(np.int16).max else np.int32
@@ -148,8 +146,7 @@ class TextInput(InputSpace[str]):
 
     def unpack(self, batch: Texts) -> list[str]:
         """The inverse of `pack`; an unknown token comes back as `<unk>`."""
-        tokenizer = self._fitted()
-        names = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
+        names = self._fitted().names
         rows = zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
         return ["".join(names[token] for token in tokens[:length]) for tokens, length in rows]
 
@@ -168,9 +165,7 @@ class TextInput(InputSpace[str]):
 
     def save(self, folder: Path) -> None:
         """Write `tokenizer.json`, in the format of the `tokenizers` library; its truncation holds `max_length`."""
-        copy = Tokenizer.from_str(self._fitted().to_str())
-        copy.enable_truncation(self._max_length)
-        (folder / _FILE).write_text(copy.to_str(pretty=True), encoding="utf-8")
+        (folder / _FILE).write_text(self._fitted().as_json(self._max_length), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
         """Read the vocabulary and `max_length` that `save` wrote; the configuration says how texts are cut.
@@ -180,23 +175,25 @@ class TextInput(InputSpace[str]):
         file = folder / _FILE
         names, self._max_length = _stored(file)
         try:
-            self._tokenizer = _tokenizer(names, self._pattern)
+            self._tokens = Tokens(names, self._pattern)
+        except EleError:
+            raise
         except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
             raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
 
-    def _lengths(self, tokenizer: Tokenizer, texts: list[str]) -> Iterator[int]:
+    def _lengths(self, tokens: Tokens, texts: list[str]) -> Iterator[int]:
         """The number of tokens of each text: at level `character`, of its characters."""
-        return map(len, texts if self.config.level == "character" else _encode(tokenizer, texts))
+        return map(len, texts if self.config.level == "character" else tokens.encode(texts))
 
     @property
     def _pattern(self) -> str:
         return self.config.pattern or _ANY_CHARACTER
 
-    def _fitted(self) -> Tokenizer:
-        if self._tokenizer is None:
+    def _fitted(self) -> Tokens:
+        if self._tokens is None:
             what = "this text input has no vocabulary yet."
             raise ModelError(what, fix="Call `fit` with the training texts, or `load`, first.")
-        return self._tokenizer
+        return self._tokens
 
     def _refuse_long(self, lengths: Sequence[int] | npt.NDArray[np.int32]) -> None:
         too_long = np.flatnonzero(np.asarray(lengths) > self._max_length)
@@ -210,8 +207,8 @@ class TextInput(InputSpace[str]):
         rows, columns = np.nonzero(tokens == UNKNOWN)
         if len(rows):
             index, position = int(rows[0]), int(columns[0])
-            start, end = self._fitted().encode(texts[index]).offsets[position]
-            what = f"the text has the token {texts[index][start:end]!r}, which is not in the vocabulary."
+            token = self._fitted().cut(texts[index])[position]
+            what = f"the text has the token {token!r}, which is not in the vocabulary."
             fix = "Train on texts that contain it, or set `unknown` to 'token' to read it as <unk>."
             raise InvalidInput(what, index=index, fix=fix)
 
@@ -235,15 +232,15 @@ def gram_counts(texts: Texts, longest: int) -> SparseRows:
 
 _FILE = "tokenizer.json"
 _AGAIN = "Save the model again."
-_SPECIAL = ["<pad>", "<unk>"]
 _ANY_CHARACTER = r"[\s\S]"  # a plain dot would not match line breaks
-_CHUNK = 10_000  # texts encoded at a time: the library's own results are large
 
 
 def _check_regex(pattern: str) -> None:
     try:
-        Regex(pattern)
-    except Exception as error:  # the library raises a bare Exception
+        Cutter(pattern)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    except ValueError as error:
         msg = f"`pattern` is not a regular expression: {error}"
         raise ValueError(msg) from error
 
@@ -267,33 +264,13 @@ def _check_text(text: object, index: int) -> None:
         raise InvalidInput(what, index=index)
 
 
-def _train(texts: list[str], pattern: str, min_frequency: int) -> Tokenizer:
-    """A tokenizer whose vocabulary is padding, unknown, then the tokens of `texts`."""
-    learner = Tokenizer(WordLevel())
-    learner.pre_tokenizer = Split(Regex(pattern), "isolated")
-    # The library would stop at 30,000 tokens, and would cut texts at special tokens: ours are added below instead.
-    trainer = WordLevelTrainer(
-        vocab_size=2**31 - 1, min_frequency=min_frequency, special_tokens=[], show_progress=False
-    )
-    learner.train_from_iterator(texts, trainer)
-    learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
-    return _tokenizer([*_SPECIAL, *(token for token, _ in learned if token not in _SPECIAL)], pattern)
-
-
-def _tokenizer(names: list[str], pattern: str) -> Tokenizer:
-    """A tokenizer that cuts at the matches of `pattern` and numbers tokens by their position in `names`."""
-    tokenizer = Tokenizer(WordLevel({name: number for number, name in enumerate(names)}, unk_token=_SPECIAL[UNKNOWN]))
-    tokenizer.pre_tokenizer = Split(Regex(pattern), "isolated")
-    return tokenizer
-
-
 def _stored(file: Path) -> tuple[list[str], int]:
     """The names of all tokens in their order, and `max_length`, from a file that `save` wrote."""
     state = read_json(file)
     try:
         kind, numbers, longest = state["model"]["type"], state["model"]["vocab"], state["truncation"]["max_length"]
         names = sorted(numbers, key=numbers.__getitem__)
-        ours = kind == "WordLevel" and names[: len(_SPECIAL)] == _SPECIAL
+        ours = kind == "WordLevel" and names[: len(SPECIAL)] == list(SPECIAL)
         ours = ours and [numbers[name] for name in names] == list(range(len(names)))
     except (KeyError, TypeError, AttributeError):
         ours = False
@@ -302,12 +279,6 @@ def _stored(file: Path) -> tuple[list[str], int]:
     if not isinstance(longest, int) or not 1 <= longest <= LONGEST:
         raise ModelError(f"max_length should be between 1 and {LONGEST:,}.", where=str(file), fix=_AGAIN)
     return names, longest
-
-
-def _encode(tokenizer: Tokenizer, texts: list[str]) -> Iterator[list[int]]:
-    """The token numbers of each text."""
-    for start in range(0, len(texts), _CHUNK):
-        yield from (encoding.ids for encoding in tokenizer.encode_batch_fast(texts[start : start + _CHUNK]))
 
 
 def _padded(

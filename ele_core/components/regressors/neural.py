@@ -24,6 +24,7 @@ from ele_core.interfaces import (
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
+from ele_core.runtime.progress import PlannedStage
 
 REGRESSION = Stage("regression", decides="validation_error")
 CHUNK = 1024
@@ -55,6 +56,11 @@ class NeuralRegressor(NetworkLearner, Regressor):
         choice, dim = self.config.backbone, surrogate.dim
         backbone: Backbone = create_part(self, "backbone", choice, inputs, dim, path="regressor.backbone")
         self.network = (backbone if surrogate.spherical else Standardised(backbone, dim)).eval()
+
+    def planned(self, examples: int, extra: int) -> list[PlannedStage]:
+        """The steps of the regression."""
+        training = self.config.training
+        return [PlannedStage(REGRESSION.name, training.steps(examples), training.batch_size)]
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Embed the outputs once, then train on the pairs; keep the weights of the best validation error."""

@@ -16,6 +16,7 @@ from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.interfaces import Choice, ComponentConfig, Encoder, NetworkLearner, OutputSpace, Stage, Surrogate, Takes
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
+from ele_core.runtime.progress import PlannedStage
 
 PRETRAINING = Stage("pretraining", decides="validation_loss")
 EMBEDDING = Stage("embedding", decides="validation_loss")
@@ -68,6 +69,12 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     def dim(self) -> int:
         """The dimension of the embedding."""
         return self.config.dim
+
+    def planned(self, examples: int, extra: int) -> list[PlannedStage]:
+        """Pre-training if configured, then the training on the outputs."""
+        training, first = self.config.training, self.config.pretraining_steps if extra else 0
+        before = [PlannedStage(PRETRAINING.name, first, training.batch_size)] if first else []
+        return [*before, PlannedStage(EMBEDDING.name, training.steps(examples), training.batch_size)]
 
     def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
         """Pre-train on `extra` if configured, then train on `outputs`; keep the weights of the best validation loss."""

@@ -44,6 +44,10 @@ class Training(ComponentConfig):
     patience: int | None = Field(None, ge=1)
     """Evaluations without improvement after which to stop; None: train to the end. The best weights are kept anyway."""
 
+    def steps(self, examples: int) -> int:
+        """The number of steps on so many examples, unless the training stops early."""
+        return max(1, round(self.epochs * steps_per_epoch(examples, self.batch_size)))
+
 
 def optimise(
     module: nn.Module,
@@ -64,7 +68,7 @@ def optimise(
     the seed, the stage and the step alone, so that a resumed training gives the same result as one that was not
     stopped. Several processes share the rows of each batch.
     """
-    total = steps or max(1, round(training.epochs * steps_per_epoch(count, training.batch_size)))
+    total = steps or training.steps(count)
     state = TrainingState(module, training, source, total)
     saved = context.work.saved(stage.name)
     if saved is not None:

@@ -11,8 +11,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ele_core.display.text import in_words
 from ele_core.errors import ConfigError, Interrupted, counted
-from ele_core.experiments.reproduce.forecast import Forecast, in_words
+from ele_core.experiments.reproduce.forecast import Forecast
 from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
 from ele_core.experiments.reproduce.results import Measurement, read_record, read_records, up_to_date
@@ -27,7 +28,7 @@ from ele_core.runs.records import circumstances, measurement, stage_seconds, tra
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 
-__all__ = ["Plan", "Reproduction", "find_study", "in_words", "make_plan"]
+__all__ = ["Plan", "Reproduction", "find_study", "make_plan"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Reproduction:
     def forecast(self) -> Forecast:
         """Estimate the times of jobs from the finished ones, of any seed."""
         rows = {row.name: row for row in self.plan.study.rows}
-        return Forecast(self.plan.scale, rows, [record for record in self._known() if record["row"] in rows])
+        return Forecast(self.plan.scale, rows, [record for record in self.records() if record["row"] in rows])
 
     def _forget(self) -> None:
         """Remove the records of the plan's jobs and the runs they were measured with."""
@@ -134,7 +135,7 @@ class Reproduction:
         """Write the table of all records with the current settings, of any seed."""
         study, plan = self.plan.study, self.plan
         assert isinstance(study, Table)
-        known, records = read_records(self.results), self._known()
+        known, records = read_records(self.results), self.records()
         if len(records) < len(known):
             others = counted(len(known) - len(records), "record")
             self.monitor.message(f"left out of the table: {others} with other settings")
@@ -144,7 +145,7 @@ class Reproduction:
             write_text(file, text)
         return list(files)
 
-    def _known(self) -> list[Measurement]:
+    def records(self) -> list[Measurement]:
         """All records with the current settings, of any seed."""
         return up_to_date(read_records(self.results), self.plan.current)
 

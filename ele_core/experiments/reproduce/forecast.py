@@ -41,13 +41,3 @@ class Forecast:
 def spent(record: Mapping[str, Any]) -> float:
     """Seconds from the start of the job to its record, including those before an interruption."""
     return float(record.get("wall_seconds", 0.0))
-
-
-def in_words(seconds: float | None) -> str:
-    """A duration as text: 5 s, 2 min, 2.5 h."""
-    if seconds is None:
-        return "an unknown time"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -9,6 +9,7 @@ from typing import Any
 from ele_core.display.sheet import Cell, sheet_png, sheet_svg
 from ele_core.errors import ConfigError
 from ele_core.experiments.study import Paths
+from ele_core.extras import installed, missing
 from ele_core.files.atomic import write_bytes, write_text
 from ele_core.interfaces import Metric, Trace
 from ele_core.model.model import Model
@@ -34,7 +35,10 @@ def draw_paths(
     followed = [follow(model, trace, number, chosen, truths) for number in range(len(inputs))]
     cells = [cells for _, cells in followed]
     write_text(target.with_suffix(".svg"), sheet_svg(cells))
-    write_bytes(target.with_suffix(".png"), sheet_png(cells))
+    if installed("matplotlib"):
+        write_bytes(target.with_suffix(".png"), sheet_png(cells))
+    else:
+        monitor.message(f"only an SVG was drawn: {missing('a PNG', 'matplotlib', 'figures')}")
     return [{"input": model.inputs.format(x), **entry} for x, (entry, _) in zip(inputs, followed, strict=True)]
 
 

@@ -70,7 +70,10 @@ def sweep(
             others = [other for other in read_records(file) if not point.replaces(other)]
             write_text(file, json.dumps([*others, record], indent=2, ensure_ascii=False) + "\n")
     result = Sweep.of(filter(bench.measured, read_records(file)), list(known.values()), model)
-    draw(result.records, result.panels, result.lines, folder)
+    try:
+        draw(result.records, result.panels, result.lines, folder)
+    except ConfigError as error:  # matplotlib is not installed: the measurements are there all the same
+        monitor.message(f"no figure was drawn: {error}")
     return result
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ele_core.experiments.sweep.lines import Line, Measurement, percent
+from ele_core.extras import installed, missing
 from ele_core.files.atomic import write_bytes, write_text
 from ele_core.interfaces import Metric
 
@@ -49,6 +50,8 @@ class Look:
 
 def draw(records: Sequence[Measurement], panels: Sequence[Metric[Any]], lines: Sequence[Line], folder: Path) -> None:
     """Write the figure as `sweep.svg` and `sweep.png`."""
+    if not installed("matplotlib"):
+        raise missing("the figure", "matplotlib", "figures")
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):

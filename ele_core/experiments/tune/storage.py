@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ele_core.config.diff import changes, flatten
 from ele_core.errors import ConfigError, DataError
 from ele_core.experiments.ranges import Range
+from ele_core.extras import missing
 from ele_core.files.atomic import make_folder
 from ele_core.files.locks import locked
 from ele_core.runtime.context import Context
@@ -31,8 +32,7 @@ def require_optuna() -> None:
     try:
         import optuna
     except ImportError:
-        fix = "pip install 'explicit-loss-embedding[tune]'"
-        raise ConfigError("tuning needs the package optuna, which is not installed.", fix=fix) from None
+        raise missing("tuning", "optuna", "tune") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 

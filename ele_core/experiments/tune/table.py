@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
+from ele_core.display.text import columns
 from ele_core.experiments.tune.trials import as_words
 
 STATES = {"COMPLETE": "done", "PRUNED": "ended early", "RUNNING": "under way", "WAITING": "waiting", "FAIL": "failed"}
@@ -16,8 +17,7 @@ STATES = {"COMPLETE": "done", "PRUNED": "ended early", "RUNNING": "under way", "
 def table(trials: Sequence[FrozenTrial], metric: str, best: int | None) -> str:
     """One line per trial in the order of their starts; a star marks the best."""
     lines = [["trial", metric, "time", "state", "options"], *(line(trial, best) for trial in trials)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in lines)
+    return columns(lines)
 
 
 def line(trial: FrozenTrial, best: int | None) -> list[str]:
@@ -26,6 +26,17 @@ def line(trial: FrozenTrial, best: int | None) -> list[str]:
     seconds = f"{trial.duration.total_seconds():.0f} s" if trial.duration else "–"
     mark = f"{value} *" if trial.number == best else value
     return [str(trial.number), mark, seconds, state(trial), as_words(trial.params)]
+
+
+def as_dict(trial: FrozenTrial) -> dict[str, Any]:
+    """A trial as plain values; `value` is None unless it was measured."""
+    return {
+        "trial": trial.number,
+        "value": trial.value if trial.state.name == "COMPLETE" else None,
+        "seconds": trial.duration.total_seconds() if trial.duration else None,
+        "state": state(trial),
+        "options": dict(trial.params),
+    }
 
 
 def state(trial: FrozenTrial) -> str:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-import click
 import pytest
 from click.testing import CliRunner
+from ele_command import commands, fails, table
 
-from ele_core.cli import cli, main
+from ele_core.cli import cli
 from ele_core.plugins import registry
 
 DECODERS = [name for name in registry().names("decoder") if registry().provider("decoder", name).name == "core"]
@@ -28,58 +24,6 @@ OWN = [
     *("--set", "regressor.backbone={name='gru', embedding=4, layers=1, width=4}"),
 ]
 """Settings that train on a user's own file in no time."""
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Ele = Callable[..., Outcome]
-
-
-@pytest.fixture
-def ele(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Ele:
-    """`ele("train", …)` as a user types it, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str | Path, stdin: str = "") -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["ele", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
-        capsys.readouterr()
-        code: int | str | None = 0
-        try:
-            main()
-        except SystemExit as done:
-            code = done.code
-        return Outcome(int(code or 0), *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
-def copy(trained_run: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained_run, tmp_path / "run"))
-
-
-def table(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
-        yield (*path, name)
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-
-
-def fails(outcome: Outcome, code: int, *words: str) -> bool:
-    assert outcome.code == code, outcome
-    assert "Traceback" not in outcome.err
-    for word in words:
-        assert word in outcome.err
-    return True
 
 
 # -- help and plugins ---------------------------------------------------------------------------------------------

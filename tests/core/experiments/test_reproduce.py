@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 from ele_core.cli import cli
 from ele_core.data.prepare import prepare
+from ele_core.display.text import in_words
 from ele_core.errors import ConfigError, DataError, Interrupted
 from ele_core.experiments import reproduce as module
-from ele_core.experiments.reproduce.forecast import in_words
 from ele_core.experiments.reproduce.paths import evenly
 from ele_core.experiments.reproduce.tables import escape
 from ele_core.experiments.study import Paths, Row, Scale, ShareSweep, Study, Table

@@ -332,8 +332,8 @@ def test_without_optuna_the_extra_is_named(monkeypatch):
     error = ele().exception
     assert isinstance(error, ConfigError)
     assert (
-        str(error)
-        == "tuning needs the package optuna, which is not installed. pip install 'explicit-loss-embedding[tune]'"
+        str(error) == "tuning needs the package optuna, which is not installed. "
+        "Install it with: pip install 'explicit-loss-embedding[tune]'"
     )
 
 

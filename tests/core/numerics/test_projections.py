@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 from ele_core.numerics import projections
@@ -127,3 +129,20 @@ def test_birkhoff_ignores_constants_on_rows_and_columns() -> None:
 @pytest.mark.parametrize("shape", [(3, 3), (0, 3, 3), (2, 4, 3, 3), (2, 1, 1)])
 def test_birkhoff_takes_any_leading_shape(shape: tuple[int, ...]) -> None:
     assert birkhoff(torch.randn(shape)).shape == shape
+
+
+@given(st.integers(1, 7).flatmap(lambda n: arrays(np.float64, (n, n), elements=st.floats(-4, 4, width=16))))
+def test_the_assignment_without_scipy_is_as_good(matrix):
+    from scipy.optimize import linear_sum_assignment
+
+    rows = np.arange(len(matrix))
+    found = projections._assign(matrix)
+    assert sorted(found) == list(rows)
+    assert matrix[rows, found].sum() == pytest.approx(matrix[linear_sum_assignment(matrix)].sum(), abs=1e-9)
+
+
+def test_without_scipy_the_assignment_maximises(monkeypatch):
+    monkeypatch.setattr(projections, "installed", lambda _: False)
+    x = torch.tensor([[[1.0, 5.0], [4.0, 9.0]], [[3.0, 0.0], [2.0, 1.0]]])
+    assert projections.assignment(x).tolist() == [[0, 1], [0, 1]]
+    assert projections.assignment(x[:0]).shape == (0, 2)

@@ -301,7 +301,15 @@ def test_plugins_export_as_json(site: Site) -> None:
             "version": "1.0",
             "status": "ok",
             "reason": "",
-            "records": [{"kind": "decoder", "name": "good", "target": "fakes:FakeDecoder", "summary": "Does nothing."}],
+            "records": [
+                {
+                    "kind": "decoder",
+                    "name": "good",
+                    "target": "fakes:FakeDecoder",
+                    "summary": "Does nothing.",
+                    "unavailable": "",
+                }
+            ],
         }
     ]
     registry = Registry()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 from recording import Recorder
-from rich.console import Console
 
 from ele_core.runtime.monitor import Callbacks, ConsoleMonitor, FileMonitor, Monitor
 
 
 def console(terminal: bool) -> tuple[ConsoleMonitor, io.StringIO]:
     stream = io.StringIO()
-    return ConsoleMonitor(Console(file=stream, force_terminal=terminal, width=200, soft_wrap=True)), stream
+    return ConsoleMonitor(SimpleNamespace(file=stream, is_terminal=terminal)), stream
 
 
 def test_a_silent_monitor_passes_items_through():

@@ -25,6 +25,17 @@ def test_every_file_is_whole_and_names_the_plugin(name):
             assert ast.get_docstring(ast.parse(text)), path
 
 
+@pytest.mark.parametrize("name", ["recipes", "traffic-lights"])
+def test_the_text_fits_the_name(name):
+    written = plugin_files(name)
+    text = "\n".join(written.values()).lower()
+    assert "colour" not in text
+    assert "red " not in text
+    words = name.replace("-", " ")
+    assert f"replace by your {words}" in " ".join(written["README.md"].split())
+    assert f"Replace them by your {words}." in written[f"src/{name_forms(name)['module']}/space.py"]
+
+
 @pytest.mark.parametrize("name", ["", "Colours", "my colours", "1st", "a--b", "a-", "../x", "a_b", "é", "x" * 41])
 def test_a_bad_name_is_one_sentence_with_a_good_one(name):
     with pytest.raises(ConfigError, match="lower-case letters, digits and single hyphens") as caught:

@@ -1,0 +1,26 @@
+"""Plain text for a terminal: durations in words, and columns of equal width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def in_words(seconds: float | None) -> str:
+    """A duration as text: 5 s, 2 min, 2.5 h."""
+    if seconds is None:
+        return "an unknown time"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as a list in a sentence: a, b and c."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)

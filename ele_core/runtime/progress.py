@@ -1,0 +1,98 @@
+"""How far long work has come: an estimate of the time left over all its stages, and a bar for a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Sequence
+
+from ele_core.display.text import in_words, listed
+
+BAR = 30
+"""Characters of a full bar."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedStage:
+    """A stage that is still to come: its name, its number of steps, and how many examples a step works on."""
+
+    name: str
+    steps: int | None = None
+    """None: not known."""
+    examples: int = 0
+    """Used to guess the time of a step before the stage has begun; 0: no guess is possible."""
+
+
+class Timetable:
+    """The time that is left, over all stages.
+
+    The present stage is extrapolated from its own steps, without the first, which may include compilation. A stage to
+    come is guessed from the time per example of the present one; a stage whose steps or examples are not known is
+    named instead of guessed.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.started = clock()
+        self.coming: list[PlannedStage] = []
+        self.stage = ""
+        self.done = 0
+        self.total: int | None = None
+        self._examples = 0
+        self._before = 0
+        self._first = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self.clock() - self.started
+
+    def plan(self, stages: Sequence[PlannedStage]) -> None:
+        """Replace the list of the stages to come."""
+        self.coming = list(stages)
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """A stage begins, with `total` steps left; planned stages before it count as done."""
+        names = [planned.name for planned in self.coming]
+        self.stage, self.total, self.done, self._before, self._examples = stage, total, 0, 0, 0
+        if stage in names:
+            own, self.coming = self.coming[names.index(stage)], self.coming[names.index(stage) + 1 :]
+            self._examples = own.examples
+            if own.steps is not None and total is not None:  # a resumed stage has made some of its steps before
+                self._before = max(0, own.steps - total)
+                self.done, self.total = self._before, self._before + total
+
+    def advance(self) -> None:
+        """The present stage has made a step."""
+        self.done += 1
+        if self.done == self._before + 1:
+            self._first = self.clock()
+
+    def seconds_per_step(self) -> float | None:
+        """The mean time of the steps after the first one; None before there is one."""
+        timed = self.done - self._before - 1
+        return (self.clock() - self._first) / timed if timed > 0 else None
+
+    def left(self) -> str:
+        """The time left in words, such as `about 4 min left, then decoding`; an empty text if nothing is known."""
+        pace = self.seconds_per_step()
+        if pace is None or self.total is None:
+            return ""
+        seconds = pace * max(0, self.total - self.done)
+        guessed = [stage for stage in self.coming if self._examples and stage.steps and stage.examples]
+        seconds += sum(pace / self._examples * (stage.steps or 0) * stage.examples for stage in guessed)
+        unknown = list(dict.fromkeys(stage.name for stage in self.coming if stage not in guessed))
+        rest = f", then {listed(unknown)}" if unknown else ""
+        return f"{'roughly' if guessed else 'about'} {in_words(seconds)} left{rest}"
+
+    def line(self) -> str:
+        """Stage, step, elapsed time and time left as a sentence."""
+        step = f"step {self.done:,}" + (f" of {self.total:,}" if self.total is not None else "")
+        return ", ".join(filter(None, (f"{self.stage}: {step}", f"{in_words(self.elapsed)} elapsed", self.left())))
+
+    def bar(self) -> str:
+        """The same with a bar, cut to the width of the terminal."""
+        full = BAR if not self.total else min(BAR, BAR * self.done // self.total)
+        count = f"{self.done:,}/{self.total:,}" if self.total is not None else f"{self.done:,}"
+        parts = (self.stage, "━" * full + "─" * (BAR - full), count, self.left())
+        return "  ".join(filter(None, parts))[: shutil.get_terminal_size().columns - 1]
