@@ -49,9 +49,7 @@ class ComponentConfig(BaseModel):
     Describe a field in a string below it: the reference page and `ele plugins NAME` show this text.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 MOST_LAYERS = 1024

@@ -18,6 +18,7 @@ from ele_core.files.archive import brief, check_shapes, read_json, read_tensors,
 from ele_core.files.atomic import replace_folder, write_text
 from ele_core.interfaces import Candidates, InputSpace, OutputSpace, Surrogate
 from ele_core.model.model import Model
+from ele_core.numerics.unfilled import unfilled
 from ele_core.plugins import Registry
 from ele_core.runtime.work import Snapshot, prefixed
 
@@ -88,7 +89,7 @@ def weights_of(model: Model) -> dict[str, Tensor]:
 def expected_shapes(config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any]) -> dict[str, torch.Size]:
     """Return the shape of every weight without allocating it; empty if a component must compute to be built."""
     try:
-        with torch.device("meta"):
+        with unfilled():
             return {name: value.shape for name, value in weights_of(Model.build(config, space, inputs, 0)).items()}
     except EleError:
         raise
