@@ -140,6 +140,8 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
     Batch: ClassVar[type[Tensors]]
     """The dataclass of this space's batches and points."""
+    takes: ClassVar[str] = ""
+    """The objects of this space in a few words, such as `a text or a list of tokens`, for messages about others."""
 
     # -- what every space defines --------------------------------------------------------------------------------
 

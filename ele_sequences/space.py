@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
-from ele_core import ComponentConfig, ConvexSet, Drawing, Metric, OutputSpace, Simplex, Tensors
+from ele_core import ComponentConfig, ConvexSet, Drawing, InvalidOutput, Metric, OutputSpace, Simplex, Tensors
 from ele_sequences.distance import aligned, edit_distances
 
 GAP = "·"
@@ -26,9 +26,13 @@ class Tokens(Tensors):
 
 
 class SequenceSpace(OutputSpace[str, Tokens]):
-    """Texts of at most `length` tokens; a token is a character, or a word if a separator is given."""
+    """Texts of at most `length` tokens; a token is a character, or a word if a separator is given.
+
+    A list of tokens stands for the text of these tokens; predictions are texts.
+    """
 
     Batch = Tokens
+    takes = "a text or a list of tokens"
 
     class Config(ComponentConfig):
         """The alphabet and the size, and how views are drawn."""
@@ -46,6 +50,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         def _readable(self) -> Self:
             if len(set(self.alphabet)) < len(self.alphabet):
                 raise ValueError("a token is listed twice")
+            if self.separator and any(self.separator in token for token in self.alphabet):
+                raise ValueError(f"a token holds the separator {self.separator!r}")
             if not self.separator and any(len(token) != 1 for token in self.alphabet):
                 raise ValueError("without a separator, every token must be one character")
             return self
@@ -57,13 +63,13 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         """Each position on the simplex over the alphabet and 'nothing here'."""
         return {"tokens": Simplex(size=len(self.config.alphabet) + 1, rows=(self.config.length,))}
 
-    def pack(self, objects: Sequence[str]) -> Tokens:
-        """Texts → (B, L) labels."""
+    def pack(self, objects: Sequence[str | Sequence[str]]) -> Tokens:
+        """Texts or lists of tokens → (B, L) labels."""
         label = {token: number for number, token in enumerate(self.config.alphabet, start=1)}
         tokens = torch.zeros(len(objects), self.config.length, dtype=self.geometry["tokens"].label_dtype)
         for index, text in enumerate(objects):
-            if not isinstance(text, str):
-                raise self.invalid(f"expected a text, not {type(text).__name__}.", index)
+            if reason := not_taken(text):
+                raise self.invalid(reason, index)
             words = split_tokens(text, self.config.separator)
             if len(words) > self.config.length:
                 raise self.invalid(f"{text!r} has {len(words)} tokens, more than length = {self.config.length}.", index)
@@ -125,15 +131,23 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return text
 
     @classmethod
-    def format(cls, obj: str) -> str:
-        """The text itself."""
-        return obj
+    def format(cls, obj: str | Sequence[str]) -> str:
+        """The text itself; of a list of tokens, the text with spaces between words."""
+        return obj if isinstance(obj, str) else inferred_separator([obj]).join(obj)
 
     @classmethod
-    def infer(cls, objects: Sequence[str], options: Mapping[str, Any]) -> ComponentConfig:
-        """Find the alphabet and the greatest length in `objects`; `options` take precedence."""
-        words = [split_tokens(text, options.get("separator", "")) for text in objects]
+    def infer(cls, objects: Sequence[str | Sequence[str]], options: Mapping[str, Any]) -> ComponentConfig:
+        """Find the alphabet and the greatest length in `objects`; `options` take precedence.
+
+        If lists hold tokens of several characters, the separator is a space unless it is given.
+        """
+        for index, obj in enumerate(objects):
+            if reason := not_taken(obj):
+                raise InvalidOutput(reason, index=index)
+        separator = options.get("separator", inferred_separator(objects))
+        words = [split_tokens(text, separator) for text in objects]
         found = {
+            "separator": separator,
             "alphabet": sorted({word for text in words for word in text}),
             "length": max((len(text) for text in words), default=1),
         }
@@ -146,8 +160,29 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return list(dict.fromkeys(self.config.separator.join(word) for word in words))
 
 
-def split_tokens(text: str, separator: str) -> list[str]:
-    """The tokens of a text."""
+def not_taken(obj: object) -> str | None:
+    """Why an object is neither a text nor a list of texts; None if it is one."""
+    if isinstance(obj, str):
+        return None
+    got = type(obj).__name__
+    if isinstance(obj, list | tuple):
+        wrong = next((type(token).__name__ for token in obj if not isinstance(token, str)), None)
+        if wrong is None:
+            return None
+        got += f" with {wrong}"
+    return f"got {got}; the output space 'sequence' takes {SequenceSpace.takes}; str(…) makes a text of a number."
+
+
+def inferred_separator(objects: Sequence[str | Sequence[str]]) -> str:
+    """A space if there is a list with a token that is not one character, else nothing."""
+    lists = (obj for obj in objects if not isinstance(obj, str))
+    return " " if any(len(token) != 1 for tokens in lists for token in tokens) else ""
+
+
+def split_tokens(text: str | Sequence[str], separator: str) -> list[str]:
+    """The tokens of a text, or of a list of them."""
+    if not isinstance(text, str):
+        return list(text)
     return [word for word in text.split(separator) if word] if separator else list(text)
 
 

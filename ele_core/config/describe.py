@@ -44,7 +44,9 @@ def _describe(model: type[BaseModel], path: str, instance: Any) -> Iterator[Opti
         shape = Shape.of(field)
         here = f"{path}.{name}" if path else name
         if shape.model is None or default is None:
-            yield Option(here, _show_type(field, shape), _show_default(default), field.description or described(model, name))
+            yield Option(
+                here, _show_type(field, shape), _show_default(default), field.description or described(model, name)
+            )
         if shape.model is not None:
             yield from _describe(shape.model, here, default)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ele_core.display.notebook import beside, picture, table
-from ele_core.errors import DataError, counted
+from ele_core.errors import ConfigError, DataError, counted
 from ele_core.interfaces import Decoding, Drawing, OutputSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ("input", "prediction", "energy", "status")
 """The columns of a table of predictions."""
@@ -30,6 +34,10 @@ class Prediction:
     def best(self) -> Any:
         """The object of least energy, or None if the input could not be used."""
         return self.objects[0] if self.objects else None
+
+    def found(self) -> list[tuple[Any, float]]:
+        """Return the objects with their energies, best first."""
+        return list(zip(self.objects, self.energies, strict=True))
 
     def drawings(self) -> list[Drawing]:
         """Draw each object, as a picture or as text if its space has no pictures."""
@@ -78,13 +86,28 @@ class Predictions(Sequence[Prediction]):
         """
         rows = []
         for each in self:
-            found = [
-                (self.space.format(obj), f"{energy:.6g}")
-                for obj, energy in zip(each.objects, each.energies, strict=True)
-            ]
+            found = [(self.space.format(obj), f"{energy:.6g}") for obj, energy in each.found()]
             for prediction, energy in found or [("", "")]:
                 rows.append(dict(zip(COLUMNS, (input_text(each.input), prediction, energy, each.status), strict=True)))
         return rows
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a pandas table, a row per structure: `input`, `rank`, `prediction` (the object), `energy`, `status`.
+
+        The best structure of an input has rank 1. An input that could not be used has one row, without a prediction.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            what = "this needs the package pandas, which is not installed."
+            raise ConfigError(what, where="to_dataframe", fix="Install it: pip install pandas") from None
+        rows = [
+            (each.input, rank, obj, energy, each.status)
+            for each in self
+            for rank, (obj, energy) in enumerate(each.found() or [(None, math.nan)], start=1)
+        ]
+        columns = (COLUMNS[0], "rank", *COLUMNS[1:])
+        return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(columns)})
 
     def trace(self, index: int = 0) -> DecodingPath:
         """Return the path of the decoder to the best object of input `index`; decode with `trace=True` to record it."""

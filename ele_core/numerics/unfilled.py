@@ -22,7 +22,7 @@ def unfilled() -> Iterator[None]:
 
 
 class _NoFilling(TorchFunctionMode):
-    """Skip random initialisation: torch would import its compiler to trace it, which takes longer than `import torch`."""
+    """Skip random initialisation, for which torch would import its compiler: longer than `import torch` itself."""
 
     def __torch_function__(
         self,

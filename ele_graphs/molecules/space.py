@@ -60,6 +60,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
     config: Config
 
+    takes = "a SMILES, an RDKit molecule or a Molecule"
+
     @property
     def node_labels(self) -> Sequence[str]:
         """The elements."""
