@@ -24,7 +24,8 @@ def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -
             raise DataError(f"the {name} set is empty.", where=data.source, fix="Bring more pairs.")
     model = Model.build(prepared.config, prepared.space, prepared.inputs, context.derived_seed("weights"))
     if donor is not None:
-        start_from(model, donor)
+        copied = " and ".join(start_from(model, donor))
+        context.monitor.message(f"training starts from the weights of another model: {copied}")
     return model.to(context.device)
 
 

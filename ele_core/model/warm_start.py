@@ -35,15 +35,15 @@ def shared_inputs(config: RunConfig, donor: Model) -> InputSpace[Any] | None:
     return donor.inputs if config.input == donor.config.input else None
 
 
-def start_from(model: Model, donor: Model) -> None:
-    """Copy the donor's surrogate, and its regressor if it is the same on the same inputs."""
+def start_from(model: Model, donor: Model) -> list[str]:
+    """Copy the donor's surrogate, and its regressor if it is the same on the same inputs; return what was copied."""
     then, now = donor.config.surrogate.name, model.config.surrogate.name
     if then != now:
         raise refused(f"its surrogate is '{then}', not '{now}'")
     if not copied(model.surrogate, donor.surrogate):
         raise refused(f"its surrogate '{then}' has weights of other shapes, or does not learn step by step")
-    if model.inputs is donor.inputs and model.config.regressor.name == donor.config.regressor.name:
-        copied(model.regressor, donor.regressor)
+    same = model.inputs is donor.inputs and model.config.regressor.name == donor.config.regressor.name
+    return ["surrogate", *(["regressor"] if same and copied(model.regressor, donor.regressor) else [])]
 
 
 def copied(learner: Learner, donor: Learner) -> bool:

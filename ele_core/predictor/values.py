@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +25,7 @@ def as_list(values: Any, role: Role, where: str) -> list[Any]:
     """
     if isinstance(values, str | bytes):
         raise DataError("one text where a list is expected.", where=where, fix="Put the text into a list.")
-    if isinstance(values, Mapping | Set) or not (isinstance(values, Iterable) or hasattr(values, "shape")):
+    if isinstance(values, Mapping | set | frozenset) or not (isinstance(values, Iterable) or hasattr(values, "shape")):
         raise DataError(f"got {type(values).__name__}, not a list of {role}s.", where=where)
     items = _items(values, role, where)
     for index, item in enumerate(items):
