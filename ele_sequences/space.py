@@ -11,11 +11,14 @@ import torch
 from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
-from ele_core import ComponentConfig, ConvexSet, Drawing, InvalidOutput, Metric, OutputSpace, Simplex, Tensors
+from ele_core import ComponentConfig, ConvexSet, Drawing, Metric, OutputSpace, Simplex, Tensors
 from ele_sequences.distance import aligned, edit_distances
+from ele_sequences.tokens import NAMES, find_separator, split_tokens, unused_separator
 
 GAP = "·"
 """Drawn for a token that the sequence lacks and the other one has."""
+LONGEST_SHOWN = 80
+"""The most characters or tokens of an output that an error shows."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,13 +29,12 @@ class Tokens(Tensors):
 
 
 class SequenceSpace(OutputSpace[str, Tokens]):
-    """Texts of at most `length` tokens; a token is a character, or a word if a separator is given.
+    """Texts of at most `length` tokens; a token is a character, or a word if there is a separator.
 
-    A list of tokens stands for the text of these tokens; predictions are texts.
+    `pack` takes texts, or lists of tokens; `unpack` returns texts. The separator of the outputs of a file is inferred.
     """
 
     Batch = Tokens
-    takes = "a text or a list of tokens"
 
     class Config(ComponentConfig):
         """The alphabet and the size, and how views are drawn."""
@@ -42,7 +44,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         length: int = Field(ge=1)
         """The largest number of tokens of a sequence."""
         separator: str = ""
-        """The text between two tokens; if empty, every character is a token."""
+        """The text between two tokens; if empty, every character is a token. For a file it is inferred if it is not
+        given: a comma or a space, if it cuts the texts into few different tokens."""
         edit_rate: float = Field(0.1, ge=0, le=1)
         """The probability that a view has a random token, or none, at a position."""
 
@@ -50,13 +53,13 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         def _readable(self) -> Self:
             if len(set(self.alphabet)) < len(self.alphabet):
                 raise ValueError("a token is listed twice")
-            if self.separator and any(self.separator in token for token in self.alphabet):
-                raise ValueError(f"a token holds the separator {self.separator!r}")
             if not self.separator and any(len(token) != 1 for token in self.alphabet):
                 raise ValueError("without a separator, every token must be one character")
             return self
 
     config: Config
+
+    takes = "a text or a list of tokens"
 
     @cached_property
     def geometry(self) -> Mapping[str, ConvexSet]:
@@ -64,18 +67,21 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return {"tokens": Simplex(size=len(self.config.alphabet) + 1, rows=(self.config.length,))}
 
     def pack(self, objects: Sequence[str | Sequence[str]]) -> Tokens:
-        """Texts or lists of tokens → (B, L) labels."""
+        """Texts, or lists of tokens → (B, L) labels."""
         label = {token: number for number, token in enumerate(self.config.alphabet, start=1)}
         tokens = torch.zeros(len(objects), self.config.length, dtype=self.geometry["tokens"].label_dtype)
         for index, text in enumerate(objects):
-            if reason := not_taken(text):
-                raise self.invalid(reason, index)
+            if not is_sequence(text):
+                raise self.invalid(f"expected a text or a list of tokens, not {type(text).__name__}.", index)
             words = split_tokens(text, self.config.separator)
+            shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
             if len(words) > self.config.length:
-                raise self.invalid(f"{text!r} has {len(words)} tokens, more than length = {self.config.length}.", index)
+                raise self.invalid(
+                    f"{shown!r} has {len(words)} tokens, more than length = {self.config.length}.", index
+                )
             unknown = next((word for word in words if word not in label), None)
             if unknown is not None:
-                raise self.invalid(f"{text!r} holds {unknown!r}, which is not in the alphabet.", index)
+                raise self.invalid(f"{shown!r} holds {unknown!r}, which is not in the alphabet.", index)
             tokens[index, : len(words)] = torch.tensor([label[word] for word in words])
         return Tokens(tokens)
 
@@ -132,26 +138,37 @@ class SequenceSpace(OutputSpace[str, Tokens]):
 
     @classmethod
     def format(cls, obj: str | Sequence[str]) -> str:
-        """The text itself; of a list of tokens, the text with spaces between words."""
-        return obj if isinstance(obj, str) else inferred_separator([obj]).join(obj)
+        """The text itself; a list of tokens with spaces between them."""
+        return obj if isinstance(obj, str) else " ".join(obj)
+
+    @classmethod
+    def infer_format(cls, texts: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What separates the tokens of the texts, unless `options` say so."""
+        return {} if "separator" in options else {"separator": find_separator(texts)}
 
     @classmethod
     def infer(cls, objects: Sequence[str | Sequence[str]], options: Mapping[str, Any]) -> ComponentConfig:
         """Find the alphabet and the greatest length in `objects`; `options` take precedence.
 
-        If lists hold tokens of several characters, the separator is a space unless it is given.
+        Lists of tokens are joined by a space, or by another separator that is in no token.
         """
-        for index, obj in enumerate(objects):
-            if reason := not_taken(obj):
-                raise InvalidOutput(reason, index=index)
-        separator = options.get("separator", inferred_separator(objects))
+        lists = [obj for obj in objects if not isinstance(obj, str)]
+        separator = options.get("separator", unused_separator(lists) if lists else "")
         words = [split_tokens(text, separator) for text in objects]
         found = {
-            "separator": separator,
             "alphabet": sorted({word for text in words for word in text}),
             "length": max((len(text) for text in words), default=1),
+            "separator": separator,
         }
         return cls.Config(**{**found, **options})
+
+    def describe(self) -> str:
+        """How texts are cut into tokens, and how many there are."""
+        size, separator = len(self.config.alphabet), self.config.separator
+        if not separator:
+            return f"each character is a token, {size:,} different; at most {self.config.length:,} in a text"
+        by = NAMES.get(separator, repr(separator))
+        return f"tokens separated by {by}, {size:,} different; at most {self.config.length:,} in a text"
 
     def examples(self) -> list[str]:
         """The first token alone, the whole alphabet cut to length, and the last token repeated."""
@@ -160,30 +177,9 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return list(dict.fromkeys(self.config.separator.join(word) for word in words))
 
 
-def not_taken(obj: object) -> str | None:
-    """Why an object is neither a text nor a list of texts; None if it is one."""
-    if isinstance(obj, str):
-        return None
-    got = type(obj).__name__
-    if isinstance(obj, list | tuple):
-        wrong = next((type(token).__name__ for token in obj if not isinstance(token, str)), None)
-        if wrong is None:
-            return None
-        got += f" with {wrong}"
-    return f"got {got}; the output space 'sequence' takes {SequenceSpace.takes}; str(…) makes a text of a number."
-
-
-def inferred_separator(objects: Sequence[str | Sequence[str]]) -> str:
-    """A space if there is a list with a token that is not one character, else nothing."""
-    lists = (obj for obj in objects if not isinstance(obj, str))
-    return " " if any(len(token) != 1 for tokens in lists for token in tokens) else ""
-
-
-def split_tokens(text: str | Sequence[str], separator: str) -> list[str]:
-    """The tokens of a text, or of a list of them."""
-    if not isinstance(text, str):
-        return list(text)
-    return [word for word in text.split(separator) if word] if separator else list(text)
+def is_sequence(obj: object) -> bool:
+    """Whether an object is a text, or a list or tuple of texts."""
+    return isinstance(obj, str) or (isinstance(obj, list | tuple) and all(isinstance(token, str) for token in obj))
 
 
 def close_gaps(batch: Tokens) -> Tokens:

@@ -71,7 +71,7 @@ def prepare(
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
     if fitted is None:
-        fit_inputs(inputs, data)
+        fit_by_position(inputs, data)
     if pairs is not None:
         packed = inputs.pack(data.inputs)  # the first invalid input raises with its position
         known = fingerprint(map(inputs.format, data.inputs), data.outputs)
@@ -81,7 +81,7 @@ def prepare(
     return Prepared(with_output(config, space.config), space, inputs, data, packed)
 
 
-def fit_inputs(inputs: InputSpace[Any], data: DataSet) -> None:
+def fit_by_position(inputs: InputSpace[Any], data: DataSet) -> None:
     """Fit the input space to the training inputs; an error names the position among all inputs."""
     try:
         inputs.fit(data.inputs_at(data.train))
@@ -138,7 +138,7 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
     if not pairs:
         refuse(rejected, options.file)
         raise DataError("there are no pairs.", where=options.file)
-    space = inferred_space(space_type, [y for _, _, y in pairs], config.output.options, config.output.name)
+    space = inferred_space(space_type, [y for _, _, y in pairs], config.output.options)
     parts, accepted, refused = accept([y for _, _, y in pairs], space.pack)
     rejected += [Rejected(pairs[i][0], right[pairs[i][0]], reason) for i, reason in refused]
     if options.on_error == "raise" or not accepted:
@@ -161,9 +161,9 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
 
 
 def inferred_space(
-    space_type: type[OutputSpace[Any, Any]], objects: Sequence[Any], options: Mapping[str, Any], name: str
+    space_type: type[OutputSpace[Any, Any]], objects: Sequence[Any], options: Mapping[str, Any], name: str = ""
 ) -> OutputSpace[Any, Any]:
-    """Create the output space `name` that holds all `objects`; given `options` take precedence."""
+    """Create an output space that holds all `objects`; given `options` take precedence. `name` is for messages."""
     try:
         return space_type(space_type.infer(objects, options))
     except ValidationError as error:
@@ -188,7 +188,7 @@ def first_not_taken(
         except InvalidOutput as error:
             return InvalidOutput(error.what, index=index, fix=error.fix)
         except Exception:
-            takes = f"; the output space '{name}' takes {space_type.takes}" if space_type.takes else ""
+            takes = f"; the output space {name!r} takes {space_type.takes}" if space_type.takes else ""
             return InvalidOutput(f"got {type(obj).__name__}{takes}.", index=index)
     return None
 

@@ -35,10 +35,6 @@ class Prediction:
         """The object of least energy, or None if the input could not be used."""
         return self.objects[0] if self.objects else None
 
-    def found(self) -> list[tuple[Any, float]]:
-        """Return the objects with their energies, best first."""
-        return list(zip(self.objects, self.energies, strict=True))
-
     def drawings(self) -> list[Drawing]:
         """Draw each object, as a picture or as text if its space has no pictures."""
         return [Drawing(str(obj)) if self.space is None else self.space.render(obj) for obj in self.objects]
@@ -86,7 +82,10 @@ class Predictions(Sequence[Prediction]):
         """
         rows = []
         for each in self:
-            found = [(self.space.format(obj), f"{energy:.6g}") for obj, energy in each.found()]
+            found = [
+                (self.space.format(obj), f"{energy:.6g}")
+                for obj, energy in zip(each.objects, each.energies, strict=True)
+            ]
             for prediction, energy in found or [("", "")]:
                 rows.append(dict(zip(COLUMNS, (input_text(each.input), prediction, energy, each.status), strict=True)))
         return rows
@@ -104,7 +103,9 @@ class Predictions(Sequence[Prediction]):
         rows = [
             (each.input, rank, obj, energy, each.status)
             for each in self
-            for rank, (obj, energy) in enumerate(each.found() or [(None, math.nan)], start=1)
+            for rank, (obj, energy) in enumerate(
+                zip(each.objects or [None], each.energies or [math.nan], strict=True), 1
+            )
         ]
         columns = (COLUMNS[0], "rank", *COLUMNS[1:])
         return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(columns)})

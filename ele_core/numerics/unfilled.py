@@ -12,6 +12,9 @@ from torch.overrides import TorchFunctionMode
 
 RANDOM = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_)
 """The methods of tensors that fill them at random, beside the functions of `torch.nn.init`."""
+DRAWN = (torch.randn, torch.rand)
+DRAWN_LIKE = (torch.randn_like, torch.rand_like)
+"""The functions that return new random tensors."""
 
 
 @contextmanager
@@ -36,4 +39,8 @@ class _NoFilling(TorchFunctionMode):
             tensor = args[0] if args else kwargs.get("tensor")
             if isinstance(tensor, Tensor) and tensor.is_meta:
                 return tensor
+        if func in DRAWN:
+            return torch.empty(*args, **{name: value for name, value in kwargs.items() if name != "generator"})
+        if func in DRAWN_LIKE:
+            return torch.empty(args[0].shape, dtype=kwargs.get("dtype", args[0].dtype))
         return func(*args, **kwargs)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import reprlib
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Item = TypeVar("Item")
-FORCED = {"FORCE_COLOR", "TTY_COMPATIBLE"}
-"""Environment variables by which rich may take any output for a terminal."""
 
 
 class Callback:
@@ -66,18 +62,11 @@ class ConsoleMonitor(Monitor):
     """Prints a table row per evaluation and, on a terminal, a progress bar. Writes to standard error."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console
+        from rich.console import Console
+
+        self.console = console or Console(stderr=True, soft_wrap=True, highlight=False)
         self.columns: tuple[str, ...] = ()
         self.started = time.monotonic()
-
-    @property
-    def console(self) -> Console:
-        """Where to print, by default standard error; rich is imported only if something is printed."""
-        if self._console is None:
-            from rich.console import Console
-
-            self._console = Console(stderr=True, soft_wrap=True, highlight=False)
-        return self._console
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
         """Print one row, under a heading whenever the columns change."""
@@ -91,7 +80,7 @@ class ConsoleMonitor(Monitor):
 
     def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
         """Show a bar with the time left and remove it at the end; show nothing if the output is not a terminal."""
-        if not self._on_terminal():
+        if not self.console.is_terminal:
             yield from items
             return
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -105,12 +94,6 @@ class ConsoleMonitor(Monitor):
     def message(self, text: str) -> None:
         """Print the line."""
         self.console.print(text, markup=False)
-
-    def _on_terminal(self) -> bool:
-        """Whether to show bars: rich decides, but it is not imported if the output is clearly no terminal."""
-        if self._console is None and not sys.stderr.isatty() and FORCED.isdisjoint(os.environ):
-            return False
-        return self.console.is_terminal
 
     def _elapsed(self) -> float:
         return time.monotonic() - self.started

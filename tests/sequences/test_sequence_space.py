@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from ele_core.errors import ConfigError, InvalidOutput
 from ele_sequences.encoder import SequenceEncoder
-from ele_sequences.space import SequenceSpace, Tokens, close_gaps, split_tokens
+from ele_sequences.space import SequenceSpace, Tokens, close_gaps
+from ele_sequences.tokens import split_tokens
 
 SPACE = SequenceSpace(SequenceSpace.Config(alphabet=tuple("abc"), length=5))
 WORDS = SequenceSpace(SequenceSpace.Config(alphabet=("to", "be", "or"), length=4, separator=" "))

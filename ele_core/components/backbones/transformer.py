@@ -60,7 +60,7 @@ class TransformerBackbone(Backbone):
         self.embedding = token_embedding(space.vocabulary_size, width)
         table = sinusoids(space.max_length, width)
         if options.positions == "learned":
-            self.positions: Tensor = nn.Parameter(torch.randn(table.shape))
+            self.positions: Tensor = nn.Parameter(torch.randn_like(table))
         else:
             self.register_buffer("positions", table, persistent=False)
         self.summary = nn.Parameter(torch.randn(width)) if options.pooling == "cls" else None
@@ -96,9 +96,10 @@ class TransformerBackbone(Backbone):
 
 def sinusoids(length: int, width: int) -> Tensor:
     """(length, width): sin(p / 10000^(2i/width)) in column 2i, the cosine in column 2i+1 (Vaswani et al. 2017)."""
+    table = torch.empty(length, width)
+    if table.is_meta:  # built only for its shapes: computing on such tensors imports torch's compiler
+        return table
     positions = torch.arange(length)[:, None]
-    if positions.is_meta:  # built only for its shapes: computing on such tensors imports torch's compiler
-        return torch.empty(length, width)
     frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))
     angles = positions * frequencies
     return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(length, width)
