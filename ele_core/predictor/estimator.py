@@ -15,15 +15,13 @@ from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Choice, Task
 from ele_core.model.evaluate import Evaluation, evaluate
-from ele_core.model.files import load_model, save_model
+from ele_core.model.files import load_model, model_folder, save_model
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
-from ele_core.predictor.pairs import Held, checked, divided
 from ele_core.predictor.parameters import Parameters, not_fitted
-from ele_core.predictor.training import donor_model, model_folder, train
-from ele_core.predictor.values import as_list
+from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
@@ -31,6 +29,8 @@ from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monito
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ele_core.predictor.pairs import Held
 
 Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""
@@ -117,6 +117,9 @@ class StructuredPredictor(Parameters):
         `warm_start` is a fitted predictor, a `Run`, or the folder of one of them, to start from its weights: those of
         the surrogate, and those of the regressor if it is the same. All outputs must be in that model's output space.
         """
+        from ele_core.predictor.pairs import divided  # here, because predicting needs nothing of the training
+        from ele_core.predictor.training import train
+
         pairs = divided(X, y, extra_outputs, validation, self.seed)
         with process_group() as processes:
             context = dataclasses.replace(self._context(), processes=processes)
@@ -177,7 +180,7 @@ class StructuredPredictor(Parameters):
     def evaluate(self, X: Examples, y: Examples, *, decoder: Section | None = None, oracle: bool = False) -> Evaluation:
         """Measure every metric on pairs; with `oracle`, decode from the embeddings of the truths `y`."""
         model, context = self._fitted(), self._context()
-        inputs, objects = checked(X, y, "evaluate")
+        inputs, objects = as_pairs(X, y, "evaluate")
         outputs, choice = pack_all(model.space, objects, context), as_choice(decoder or self.decoder)
         return evaluate(model, inputs, outputs, decoder=choice, oracle=oracle, context=context)
 
@@ -224,6 +227,8 @@ class StructuredPredictor(Parameters):
 
     def _donor(self, given: Any | None, context: Context) -> Model | None:
         """Return the model to start from: of what `fit` was given, else as `warm_start` of this predictor says."""
+        from ele_core.predictor.training import donor_model
+
         source = self.warm_start if given is None else given
         if source is True:
             return getattr(self, "model_", None)

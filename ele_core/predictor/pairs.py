@@ -9,8 +9,8 @@ import torch
 
 from ele_core.data.dataset import split
 from ele_core.data.prepare import Pairs
-from ele_core.errors import DataError, counted
-from ele_core.predictor.values import as_list
+from ele_core.errors import DataError
+from ele_core.predictor.values import as_list, as_pairs
 
 Held = float | tuple[Sequence[Any], Sequence[Any]]
 """What to validate on: a share or a number of the pairs, or other pairs `(X, y)`."""
@@ -18,7 +18,7 @@ Held = float | tuple[Sequence[Any], Sequence[Any]]
 
 def divided(inputs: Any, outputs: Any, extra: Any | None, validation: Held, seed: int) -> Pairs:
     """Return the pairs with the rows to train and to validate on; pairs of their own to validate on come last."""
-    inputs, outputs = checked(inputs, outputs, "fit")
+    inputs, outputs = as_pairs(inputs, outputs, "fit")
     extra = None if extra is None else as_list(extra, "output", "extra_outputs")
     count = len(inputs)
     if count == 0:
@@ -26,15 +26,6 @@ def divided(inputs: Any, outputs: Any, extra: Any | None, validation: Held, seed
     if isinstance(validation, float | int):
         train, held_out, _ = split(count, max(validation, 1 / count), 0, seed)
         return Pairs(inputs, outputs, train, held_out, extra)
-    own_inputs, own_outputs = checked(*validation, "validation")
+    own_inputs, own_outputs = as_pairs(*validation, "validation")
     rows = torch.arange(count), torch.arange(count, count + len(own_inputs))
     return Pairs([*inputs, *own_inputs], [*outputs, *own_outputs], *rows, extra, count)
-
-
-def checked(inputs: Any, outputs: Any, where: str) -> tuple[list[Any], list[Any]]:
-    """Return inputs and outputs as lists; refuse those that do not form pairs."""
-    inputs, outputs = as_list(inputs, "input", where), as_list(outputs, "output", where)
-    if len(inputs) != len(outputs):
-        what = f"{counted(len(inputs), 'input')} but {counted(len(outputs), 'output')}."
-        raise DataError(what, where=where, fix="Give one output for each input.")
-    return inputs, outputs

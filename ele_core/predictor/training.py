@@ -10,7 +10,7 @@ from typing import Any
 from ele_core.config import RunConfig
 from ele_core.data.prepare import Pairs, Prepared, prepare
 from ele_core.errors import ConfigError, InvalidObject
-from ele_core.model.files import load_model
+from ele_core.model.files import load_model, model_folder
 from ele_core.model.model import Model
 from ele_core.model.train import assemble, fit
 from ele_core.model.warm_start import adopt_output, digest, shared_inputs
@@ -65,8 +65,3 @@ def donor_model(source: Any, context: Context, registry: Registry | None) -> Mod
         return source
     what = f"got {type(source).__name__}; give a fitted StructuredPredictor, a Run, or the folder of one."
     raise ConfigError(what, where="warm_start")
-
-
-def model_folder(folder: str | Path) -> Path:
-    """Return the folder of the model inside a run, or `folder` itself if it is not a run."""
-    return Path(folder) / "model" if (Path(folder) / "model").is_dir() else Path(folder)

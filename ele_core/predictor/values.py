@@ -35,6 +35,15 @@ def as_list(values: Any, role: Role, where: str) -> list[Any]:
     return items
 
 
+def as_pairs(inputs: Any, outputs: Any, where: str) -> tuple[list[Any], list[Any]]:
+    """Return inputs and outputs as lists; refuse those that do not form pairs."""
+    inputs, outputs = as_list(inputs, "input", where), as_list(outputs, "output", where)
+    if len(inputs) != len(outputs):
+        what = f"{counted(len(inputs), 'input')} but {counted(len(outputs), 'output')}."
+        raise DataError(what, where=where, fix="Give one output for each input.")
+    return inputs, outputs
+
+
 def is_missing(item: object) -> bool:
     """Whether an item is None, NaN, or pandas' NA or NaT."""
     if isinstance(item, float | np.floating):
