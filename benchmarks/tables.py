@@ -258,6 +258,16 @@ def checkpoints() -> str:
     return table(["interval", "training", "checkpoints", "each", "overhead", "date"], [cells])
 
 
+def startup() -> str:
+    """The CPU time of a prediction beside that of `import torch`."""
+    found = loaded("startup.json")
+    rows = [
+        [f"`{name}`", f"{each['cpu_seconds']:.2f} s", f"{each['ratio']:.2f} ×", found["date"]]
+        for name, each in found["programs"].items()
+    ]
+    return table(["program", "CPU time", "to `import torch`", "date"], rows)
+
+
 def same_results() -> str:
     """The runs that are equal to those of an earlier revision, and their times."""
     found = loaded("same-results.json")
@@ -350,6 +360,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "durability": durability,
     "install": install,
     "checkpoints": checkpoints,
+    "startup": startup,
     "same-results": same_results,
     **{f"table1-{scale}": partial(table1, scale) for scale in TABLE1.scales},
     **{f"oracle-{scale}": partial(table1_oracle, scale) for scale in TABLE1.scales},

@@ -37,6 +37,10 @@ class ConfigError(EleError):
     exit_code = 2
 
 
+class InvalidParameter(ConfigError, ValueError):
+    """A name that is not a parameter of the estimator; scikit-learn expects a `ValueError`."""
+
+
 class PluginError(EleError):
     """A plugin that cannot be used: broken import, misspelt hook, wrong record, duplicate name."""
 

@@ -50,9 +50,7 @@ class ComponentConfig(BaseModel):
     Describe a field in a string below it: the reference page and `ele plugins NAME` show this text.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 MOST_LAYERS = 1024
@@ -144,6 +142,8 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
     Batch: ClassVar[type[Tensors]]
     """The dataclass of this space's batches and points."""
+    takes: ClassVar[str] = ""
+    """The objects of this space in a few words, such as `a text or a list of tokens`, for messages about others."""
 
     # -- what every space defines --------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class SequenceEncoder(Encoder):
         length, symbols = space.geometry["tokens"].point_shape
         width, kernel = self.config.width, self.config.kernel
         self.symbols = nn.Linear(symbols, width)
-        self.positions = nn.Parameter(0.1 * nn.init.normal_(self.symbols.weight.new_empty(length, width)))
+        self.positions = nn.Parameter(nn.init.normal_(self.symbols.weight.new_empty(length, width)).mul_(0.1))
         self.layers = nn.ModuleList(
             nn.Sequential(nn.Conv1d(width, width, kernel, padding="same"), nn.GELU()) for _ in range(self.config.layers)
         )

@@ -59,6 +59,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
 
     config: Config
 
+    takes = "a text or a list of tokens"
+
     @cached_property
     def geometry(self) -> Mapping[str, ConvexSet]:
         """Each position on the simplex over the alphabet and 'nothing here'."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import warnings
@@ -27,6 +28,8 @@ from ele_core.cli.train import train
 from ele_core.cli.tune import tune
 from ele_core.errors import EleError
 
+RARELY = (200_000, 30, 30)
+"""Thresholds of the garbage collector: at Python's own, each command searches the objects of torch for garbage."""
 EPILOG = """
 \b
 A first run, in a few minutes:
@@ -66,6 +69,7 @@ for command in COMMANDS:
 def main() -> None:
     """Run the command line; an `EleError` prints one paragraph and sets the exit code, without a traceback."""
     stop_with_parent()
+    gc.set_threshold(*RARELY)
     with warnings.catch_warnings():
         warnings.showwarning = show_warning
         run()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 import json
+import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -39,9 +44,34 @@ def _describe(model: type[BaseModel], path: str, instance: Any) -> Iterator[Opti
         shape = Shape.of(field)
         here = f"{path}.{name}" if path else name
         if shape.model is None or default is None:
-            yield Option(here, _show_type(field, shape), _show_default(default), field.description or "")
+            yield Option(
+                here, _show_type(field, shape), _show_default(default), field.description or described(model, name)
+            )
         if shape.model is not None:
             yield from _describe(shape.model, here, default)
+
+
+def described(model: type[BaseModel], name: str) -> str:
+    """Return the string below a field of `model`, in the class that declares the field last; empty if there is none."""
+    return next((texts[name] for cls in model.__mro__ if name in (texts := _strings_below(cls))), "")
+
+
+@functools.cache
+def _strings_below(cls: type) -> dict[str, str]:
+    """Return annotated name → the string below it, from the source of a class.
+
+    pydantic could do this too, but for every class when it is imported, which makes each command start later.
+    """
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    except (OSError, TypeError, SyntaxError):  # built in, or written without a file
+        return {}
+    return {
+        field.target.id: inspect.cleandoc(below.value.value)
+        for field, below in pairwise(getattr(body, "body", ()))
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+    }
 
 
 def _show_type(field: FieldInfo, shape: Shape) -> str:

@@ -148,7 +148,7 @@ class _Check:
         if shape.kind is None and shape.model is None:
             return given
         default = PydanticUndefined if partial else field.get_default(call_default_factory=True, validated_data={})
-        value = _over_default(default, given)
+        value = over_default(default, given)
         if shape.kind is not None and value is not None and not (partial and value is PydanticUndefined):
             return self._choice(shape.kind, value, path, shape.inferred)
         if shape.model is not None and isinstance(value, Mapping):
@@ -191,6 +191,7 @@ def _merge_values(base: Any, over: Any) -> Any:
     return merge(base, over) if isinstance(base, Mapping) and isinstance(over, Mapping) else over
 
 
-def _over_default(default: Any, given: Any) -> Any:
+def over_default(default: Any, given: Any) -> Any:
+    """Return `given` merged over the default of an option; the default itself if nothing is given."""
     default, given = (as_table(value) if isinstance(value, BaseModel) else value for value in (default, given))
     return default if given is PydanticUndefined else _merge_values(default, given)

@@ -45,14 +45,17 @@ def accept(
     return packed, accepted, refused
 
 
-def pack_all(space: OutputSpace[Any, Any], objects: Sequence[Any], context: Context) -> Any:
-    """Pack all `objects` into one batch, with progress; the first that is not in the space raises with its position."""
+def pack_all(space: OutputSpace[Any, Any], objects: Sequence[Any], context: Context, first: int = 0) -> Any:
+    """Pack all `objects` into one batch, with progress; the first that is not in the space raises with its position.
+
+    Positions are counted from `first`.
+    """
     starts = range(0, len(objects), PACKED_AT_ONCE)
     parts = []
     for start in context.monitor.progress(starts, description="packing outputs"):
         try:
             parts.append(space.pack(objects[start : start + PACKED_AT_ONCE]))
         except InvalidObject as error:
-            error.shift(start)
+            error.shift(first + start)
             raise
     return space.Batch.cat(parts) if parts else space.pack([])

@@ -17,7 +17,7 @@ from ele_core.data.packing import accept, pack_all
 from ele_core.data.readers import readers
 from ele_core.data.rejected import Rejected, located, parsed, refuse
 from ele_core.data.vectors import looks_like_vectors
-from ele_core.errors import ConfigError, DataError, InvalidInput, counted
+from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table
 from ele_core.interfaces import InputSpace, OutputSpace, Task
@@ -46,14 +46,26 @@ class Pairs:
     train: Tensor
     validation: Tensor
     extra: Sequence[Any] | None = None
+    given: int | None = None
+    """How many of the pairs come before those that were given only to validate on; None: there are none of these."""
+
+    def place(self, noun: str, index: int) -> str:
+        """Return the name of the input or output at `index`; extra outputs are counted after the pairs."""
+        if index >= len(self.outputs):
+            return f"extra {noun} {index - len(self.outputs)}"
+        own = len(self.outputs) if self.given is None else self.given
+        return f"{noun} {index}" if index < own else f"validation {noun} {index - own}"
 
 
-def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None) -> Prepared:
+def prepare(
+    config: RunConfig, context: Context, pairs: Pairs | None = None, fitted: InputSpace[Any] | None = None
+) -> Prepared:
     """Load the data, create the output space, fit the input space and pack every input.
 
-    The data are `pairs` if they are given, else those of the file or the task in the configuration.
+    The data are `pairs` if they are given, else those of the file or the task in the configuration. An input space that
+    is `fitted` already, to data of another training, is used as it is.
     """
-    inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
+    inputs: InputSpace[Any] = fitted or config.registry.create("input", config.input, path="input")
     if pairs is not None:
         space, data = load_pairs(config, pairs, context)
     elif config.data is not None:
@@ -64,21 +76,35 @@ def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None) -> 
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
     if pairs is not None:
-        inputs.fit(data.inputs_at(data.train))
+        if fitted is None:
+            fit_by_position(inputs, data)
         packed = inputs.pack(data.inputs)  # the first invalid input raises with its position
         known = fingerprint(map(inputs.format, data.inputs), data.outputs)
         data = dataclasses.replace(data, fingerprint=known)
     else:
-        data, packed = fit_inputs(inputs, data, config.data.on_error if config.data else "skip")
+        take = fit_inputs if fitted is None else pack_inputs
+        data, packed = take(inputs, data, config.data.on_error if config.data else "skip")
     return Prepared(with_output(config, space.config), space, inputs, data, packed)
 
 
+def fit_by_position(inputs: InputSpace[Any], data: DataSet) -> None:
+    """Fit the input space to the training inputs; an error names the position among all inputs."""
+    try:
+        inputs.fit(data.inputs_at(data.train))
+    except InvalidInput as error:
+        if error.where is not None:
+            error.shift(int(data.train[error.index]) - error.index)
+        raise
+
+
 def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
-    """Pack pairs in memory; the first output that is not in the space raises with its position."""
+    """Pack pairs in memory; the first output that is not in the space raises with its position.
+
+    The positions of extra outputs are counted after those of the pairs.
+    """
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
-    space = inferred_space(
-        space_type, [*pairs.outputs, *(() if pairs.extra is None else pairs.extra)], config.output.options
-    )
+    extra = () if pairs.extra is None else pairs.extra
+    space = inferred_space(space_type, [*pairs.outputs, *extra], config.output.options, config.output.name)
     data = DataSet(
         inputs=pairs.inputs,
         outputs=pack_all(space, pairs.outputs, context),
@@ -87,7 +113,7 @@ def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[Outpu
         test=torch.arange(0),
         source="fit",
         fingerprint="",
-        extra=None if pairs.extra is None else pack_all(space, pairs.extra, context),
+        extra=None if pairs.extra is None else pack_all(space, pairs.extra, context, first=len(pairs.outputs)),
     )
     return space, data
 
@@ -174,15 +200,36 @@ def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Re
 
 
 def inferred_space(
-    space_type: type[OutputSpace[Any, Any]], objects: Sequence[Any], options: Mapping[str, Any]
+    space_type: type[OutputSpace[Any, Any]], objects: Sequence[Any], options: Mapping[str, Any], name: str = ""
 ) -> OutputSpace[Any, Any]:
-    """Create an output space that holds all `objects`; given `options` take precedence."""
+    """Create an output space that holds all `objects`; given `options` take precedence. `name` is for messages."""
     try:
         return space_type(space_type.infer(objects, options))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        what = f"no output space can be inferred from these outputs: {problems}."
+        each = [": ".join([*map(str, e["loc"]), e["msg"].removeprefix("Value error, ")]) for e in error.errors()]
+        what = f"no output space can be inferred from these outputs: {'; '.join(each)}."
         raise DataError(what, where="output", fix="Check the column of the outputs.") from None
+    except Exception as error:  # objects are checked when they are packed, which needs the space
+        if isinstance(error, EleError) and error.where is not None:
+            raise
+        raise first_not_taken(space_type, objects, options, name) or error from None
+
+
+def first_not_taken(
+    space_type: type[OutputSpace[Any, Any]], objects: Sequence[Any], options: Mapping[str, Any], name: str
+) -> InvalidOutput | None:
+    """Return the error for the first object that the output space `name` does not take, with its position."""
+    for index, obj in enumerate(objects):
+        try:
+            space_type.infer([obj], options)
+        except ValidationError:
+            continue  # too little to infer from, as one empty text
+        except InvalidOutput as error:
+            return InvalidOutput(error.what, index=index, fix=error.fix)
+        except Exception:
+            takes = f"; the output space {name!r} takes {space_type.takes}" if space_type.takes else ""
+            return InvalidOutput(f"got {type(obj).__name__}{takes}.", index=index)
+    return None
 
 
 def load_extra(file: str, space: OutputSpace[Any, Any], context: Context, registry: Registry) -> Any:

@@ -18,6 +18,7 @@ from ele_core.files.archive import brief, check_shapes, read_json, read_tensors,
 from ele_core.files.atomic import replace_folder, write_text
 from ele_core.interfaces import Candidates, InputSpace, OutputSpace, Surrogate
 from ele_core.model.model import Model
+from ele_core.numerics.unfilled import unfilled
 from ele_core.plugins import Registry
 from ele_core.runtime.work import Snapshot, prefixed
 
@@ -59,6 +60,11 @@ def load_model(folder: Path, device: torch.device, registry: Registry | None = N
         raise ModelError(what, where=str(folder)) from error
 
 
+def model_folder(folder: str | Path) -> Path:
+    """Return the folder of the model inside a run, or `folder` itself if it is not a run."""
+    return Path(folder) / "model" if (Path(folder) / "model").is_dir() else Path(folder)
+
+
 def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     """Build the components with their saved weights; shapes are compared before memory is allocated."""
     space: OutputSpace[Any, Any] = config.registry.create("output", config.output, path="output")
@@ -88,7 +94,7 @@ def weights_of(model: Model) -> dict[str, Tensor]:
 def expected_shapes(config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any]) -> dict[str, torch.Size]:
     """Return the shape of every weight without allocating it; empty if a component must compute to be built."""
     try:
-        with torch.device("meta"):
+        with unfilled():
             return {name: value.shape for name, value in weights_of(Model.build(config, space, inputs, 0)).items()}
     except EleError:
         raise

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ele_core.display.notebook import beside, picture, table
-from ele_core.errors import DataError, counted
+from ele_core.errors import ConfigError, DataError, counted
 from ele_core.interfaces import Decoding, Drawing, OutputSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ("input", "prediction", "energy", "status")
 """The columns of a table of predictions."""
@@ -88,6 +92,26 @@ class Predictions(Sequence[Prediction]):
             for prediction, energy in found or [("", "")]:
                 cells = (input_text(each.input), prediction, energy, each.status)
                 yield place, dict(zip(COLUMNS, cells, strict=True))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a pandas table, a row per structure: `input`, `rank`, `prediction` (the object), `energy`, `status`.
+
+        The best structure of an input has rank 1. An input that could not be used has one row, without a prediction.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            what = "this needs the package pandas, which is not installed."
+            raise ConfigError(what, where="to_dataframe", fix="Install it: pip install pandas") from None
+        rows = [
+            (each.input, rank, obj, energy, each.status)
+            for each in self
+            for rank, (obj, energy) in enumerate(
+                zip(each.objects or [None], each.energies or [math.nan], strict=True), 1
+            )
+        ]
+        columns = (COLUMNS[0], "rank", *COLUMNS[1:])
+        return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(columns)})
 
     def trace(self, index: int = 0) -> DecodingPath:
         """Return the path of the decoder to the best object of input `index`; decode with `trace=True` to record it."""

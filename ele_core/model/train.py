@@ -8,17 +8,24 @@ from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError
 from ele_core.interfaces import Learner
 from ele_core.model.model import Model
+from ele_core.model.warm_start import start_from
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
 
 
-def assemble(prepared: Prepared, context: Context) -> Model:
-    """Build the components with initial weights; refuse empty data and components that do not fit together."""
+def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -> Model:
+    """Build the components with initial weights; refuse empty data and components that do not fit together.
+
+    With a `donor`, training starts from its weights.
+    """
     data = prepared.data
     for name, rows in (("training", data.train), ("validation", data.validation)):
         if len(rows) == 0:
             raise DataError(f"the {name} set is empty.", where=data.source, fix="Bring more pairs.")
     model = Model.build(prepared.config, prepared.space, prepared.inputs, context.derived_seed("weights"))
+    if donor is not None:
+        copied = " and ".join(start_from(model, donor))
+        context.monitor.message(f"training starts from the weights of another model: {copied}")
     return model.to(context.device)
 
 

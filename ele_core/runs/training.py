@@ -102,14 +102,19 @@ def train_in(
     return model
 
 
-def fit_in(folder: Path, prepared: Prepared, context: Context, *, every: float = EVERY) -> Model:
-    """Train in `folder`: start, continue from a checkpoint, or load the model if the training has finished."""
+def fit_in(
+    folder: Path, prepared: Prepared, context: Context, *, every: float = EVERY, donor: Model | None = None
+) -> Model:
+    """Train in `folder`: start, continue from a checkpoint, or load the model if the training has finished.
+
+    A new training starts from the weights of `donor` if there is one.
+    """
     if (folder / MODEL).is_dir() and (folder / IDENTITY).is_file():
         judge(folder, prepared, context, accept_changes=False)
         context.monitor.message(f"{folder}: this run has finished already, loading its model")
         model = load_model(folder / MODEL, context.device, prepared.config.registry)
         return dataclasses.replace(model, config=prepared.config)  # how to decode may have changed
-    model = assemble(prepared, context)
+    model = assemble(prepared, context, donor)
     if not unfinished(folder):
         if context.processes.main:
             check_free(folder)

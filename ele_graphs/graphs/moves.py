@@ -8,6 +8,7 @@ be fewer and worse: they leave edges at virtual nodes and add nodes without an e
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,9 +35,18 @@ def graph_moves(graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None) -> 
     for apply, gain in zip(doing, gains, strict=True):
         count = math.prod(gain.shape[1:])
         own = ((move >= 0) & (move < count)).nonzero()[:, 0]
-        apply(result, own, torch.unravel_index(move[own], gain.shape[1:]))
+        apply(result, own, _coordinates(move[own], gain.shape[1:]))
         move = move - count
     return result, row
+
+
+def _coordinates(index: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:
+    """The place in a tensor of each index into its flat version; `torch.unravel_index` would import sympy."""
+    found = []
+    for size in reversed(shape):
+        found.append(index % size)
+        index = index // size
+    return tuple(reversed(found))
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
 
     config: Config
 
+    takes = "an undirected networkx.Graph"
+
     node_attribute: ClassVar[str] = "label"
     """The networkx attribute that holds a node's label."""
     edge_attribute: ClassVar[str] = "label"

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ele_core import Drawing, InvalidOutput, Metric
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
-from ele_graphs.graphs.networkx_space import read_json, write_json
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
 from ele_graphs.molecules.molecule import Molecule, shown
 
@@ -59,6 +58,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
             return elements
 
     config: Config
+
+    takes = "a SMILES, an RDKit molecule or a Molecule"
 
     @property
     def node_labels(self) -> Sequence[str]:
@@ -107,6 +108,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """A molecule from its SMILES, or from a graph as JSON. Raises `InvalidOutput` with the reason."""
         if not text.lstrip().startswith("{"):
             return Molecule.from_smiles(text)
+        from ele_graphs.graphs.networkx_space import read_json  # imports networkx, as below: few molecules need it
         from ele_graphs.molecules.rdkit_adapter import in_order
 
         atoms, bonds = read_json(text)
@@ -121,7 +123,11 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def format(cls, obj: Molecule | str | Chem.Mol) -> str:
         """Its canonical SMILES, or its graph as JSON if it is not a valid molecule."""
         molecule = as_molecule(obj)
-        return molecule.smiles or write_json(molecule.atoms, molecule.bonds)
+        if molecule.smiles:
+            return molecule.smiles
+        from ele_graphs.graphs.networkx_space import write_json
+
+        return write_json(molecule.atoms, molecule.bonds)
 
     def render(self, obj: Molecule | str | Chem.Mol, against: Molecule | str | Chem.Mol | None = None) -> Drawing:
         """RDKit's picture, with what `against` does not share highlighted; the text says if it is not valid."""

@@ -233,7 +233,7 @@ OTHER_MEANING = {
 }
 """Words of the core that are also the name of something that ships → what they mean there."""
 EXCEPTIONS = {
-    "ele_core/predictor.py": ({"text", "contrastive", "neural"}, "the defaults of the outline, as arguments"),
+    "ele_core/predictor/estimator.py": ({"text", "contrastive", "neural"}, "the defaults of the outline, as arguments"),
     "ele_core/testing/saving.py": (
         {"flat", "contrastive", "neural", "gru", "mlp", "text"},
         "a small model around the component that is checked",

@@ -202,6 +202,15 @@ def test_a_component_of_ones_own_keeps_its_laws_and_trains(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_estimator_page_runs_as_it_says(tmp_path):
+    done = run_python(DOCS / "how-to" / "estimator.md", tmp_path)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout
+    assert "output 3: got int; the output space 'sequence' takes a text or a list of tokens." in printed
+    assert "{'regressor__backbone__width': " in printed
+    assert "(5, 16)" in printed
+
+
 def test_the_callbacks_follow_log_and_stop_a_training(tmp_path):
     claims = """
 import json

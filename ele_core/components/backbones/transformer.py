@@ -96,6 +96,9 @@ class TransformerBackbone(Backbone):
 
 def sinusoids(length: int, width: int) -> Tensor:
     """(length, width): sin(p / 10000^(2i/width)) in column 2i, the cosine in column 2i+1 (Vaswani et al. 2017)."""
+    table = torch.empty(length, width)
+    if table.is_meta:  # built only for its shapes: computing on such tensors imports torch's compiler
+        return table
     positions = torch.arange(length)[:, None]
     frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))
     angles = positions * frequencies

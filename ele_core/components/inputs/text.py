@@ -254,7 +254,7 @@ def _checked(values: Sequence[str]) -> list[str]:
 
 def _check_text(text: object, index: int) -> None:
     if not isinstance(text, str):
-        what = f"the input is of type {type(text).__name__}, not a text."
+        what = f"got {type(text).__name__}, not a text."
         raise InvalidInput(what, index=index)
     if not text:
         what = "the text is empty."

@@ -20,7 +20,7 @@ from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.numerics.tensors import Tensors
 
 Vector: TypeAlias = npt.NDArray[np.float64] | Sequence[float]
-"""One input: an array of shape (D,), or any sequence of numbers."""
+"""One input: an array of shape (D,), or any sequence of numbers; one number is a vector of one."""
 Rows: TypeAlias = Sequence[Vector] | npt.NDArray[Any]
 """Many inputs: a sequence of vectors, or an array of shape (B, D)."""
 
@@ -70,7 +70,7 @@ class VectorInput(InputSpace[Vector]):
 
     def format(self, value: Vector) -> str:
         """The numbers with spaces between them, each with all its digits."""
-        return " ".join(repr(float(number)) for number in value)
+        return " ".join(repr(float(number)) for number in np.atleast_1d(value))
 
     def fit(self, values: Rows) -> None:
         """Learn the dimension, and the mean and the deviation of each feature."""
@@ -154,6 +154,8 @@ def _row(value: Vector, index: int) -> npt.NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError) as error:
         what = f"not a vector of numbers: {error}."
         raise InvalidInput(what, index=index) from error
+    if row.ndim == 0:
+        return row.reshape(1)
     if row.ndim != 1:
         what = f"{row.ndim} dimensions; a vector has one."
         raise InvalidInput(what, index=index)

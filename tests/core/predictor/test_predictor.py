@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
+from quick import QUICK, quick
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
@@ -17,37 +16,7 @@ from ele_core import Metric, StructuredPredictor
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, ModelError
 from ele_sequences.space import SequenceSpace
 
-QUICK: dict[str, Any] = {
-    "surrogate": {
-        "name": "contrastive",
-        "dim": 4,
-        "encoder": {"name": "flat", "width": 4, "layers": 1},
-        "training": {"epochs": 1, "evaluations": 1},
-    },
-    "regressor": {
-        "name": "neural",
-        "backbone": {"name": "gru", "embedding": 4, "layers": 1, "width": 4},
-        "training": {"epochs": 1, "evaluations": 1},
-    },
-}
-"""Trains in no time, and learns nothing."""
-
-
-def quick(**changes: Any) -> StructuredPredictor:
-    return StructuredPredictor(**{"output": "sequence", **QUICK, **changes})
-
-
 # -- scikit-learn -------------------------------------------------------------------------------------------------
-
-
-def test_parameters_are_kept_as_given_and_can_be_set():
-    predictor = quick(seed=3)
-    parameters = predictor.get_params()
-    assert parameters["surrogate"] is QUICK["surrogate"]
-    assert parameters["seed"] == 3
-    assert predictor.set_params(seed=4, decoder="pgd").get_params()["decoder"] == "pgd"
-    with pytest.raises(ValueError, match="Invalid parameter 'epochs'"):
-        predictor.set_params(epochs=3)
 
 
 def test_a_clone_has_the_parameters_and_nothing_learned(predictor, pairs):

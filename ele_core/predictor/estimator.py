@@ -1,45 +1,44 @@
-"""`StructuredPredictor`: fit, predict, score, save and load, by scikit-learn's conventions."""
+"""The estimator: fit, predict, score, save and load, by scikit-learn's conventions."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+import numpy as np
+import numpy.typing as npt
 
 from ele_core import config as configuration
-from ele_core.config import RunConfig
-from ele_core.data.dataset import split
 from ele_core.data.packing import pack_all
-from ele_core.data.prepare import Pairs, prepare
-from ele_core.errors import ConfigError, DataError, counted
+from ele_core.errors import ConfigError
 from ele_core.interfaces import Choice, Task
 from ele_core.model.evaluate import Evaluation, evaluate
-from ele_core.model.files import load_model, save_model
+from ele_core.model.files import load_model, model_folder, save_model
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
-from ele_core.model.train import assemble, fit
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
-from ele_core.runs.training import fit_in
+from ele_core.predictor.parameters import Parameters, not_fitted
+from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ele_core.predictor.pairs import Held
+
 Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""
-Held = float | tuple[Sequence[Any], Sequence[Any]]
-"""What to validate on: a share or a number of the pairs, or other pairs `(X, y)`."""
-SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
-"""The arguments that name components."""
+Examples = Any
+"""Inputs or outputs: any iterable, a Series, a table, an array, a tensor or a sparse matrix (see `values.as_list`)."""
 
 
-class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class StructuredPredictor(Parameters):
     """A scikit-learn estimator that predicts structures from inputs, with a loss learned on the structures.
 
     `output`, `input`, `surrogate`, `regressor` and `decoder` are each the name of a component, or a mapping of its name
@@ -48,8 +47,14 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         StructuredPredictor("sequence", regressor={"name": "neural", "training": {"epochs": 5}})
 
     `callbacks` are notified of events in `fit`: steps, evaluations, ends of stages, messages. Names are looked up in
-    `registry`, by default in the installed plugins. `clone`, `cross_val_score` and `Pipeline` work with it.
+    `registry`, by default in the installed plugins. With `warm_start=True`, `fit` starts from the weights of the last
+    `fit`; a folder starts it from the model there.
+
+    Inputs and outputs are lists, pandas or polars tables and series, numpy arrays, torch tensors or sparse matrices.
+    `clone`, `cross_val_score`, `GridSearchCV` and `Pipeline` of scikit-learn work with it, if that is installed.
     """
+
+    sections = ("output", "input", "surrogate", "regressor", "decoder")
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         verbose: bool = False,
         callbacks: Sequence[Callback] = (),
         registry: Registry | None = None,
+        warm_start: bool | str | Path = False,
     ) -> None:
         self.output = output
         self.input = input
@@ -77,6 +83,7 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         self.verbose = verbose
         self.callbacks = callbacks
         self.registry = registry
+        self.warm_start = warm_start
 
     @classmethod
     def for_task(cls, name: str, **changes: Any) -> Self:
@@ -84,20 +91,21 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         registry = changes.get("registry") or installed()
         task: type[Task] = registry.get("task", name)
         defaults = configuration.task_sections(task, registry, own_data=True)
-        known = {key: value for key, value in defaults.items() if key in cls._get_param_names()}
+        known = {key: value for key, value in defaults.items() if key in cls.parameter_names()}
         return cls(**{**known, **changes})
 
     # -- scikit-learn ---------------------------------------------------------------------------------------------
 
     def fit(
         self,
-        X: Sequence[Any],  # scikit-learn's name
-        y: Sequence[Any],
+        X: Examples,  # scikit-learn's name
+        y: Examples,
         *,
-        extra_outputs: Sequence[Any] | None = None,
+        extra_outputs: Examples | None = None,
         validation: Held = 0.05,
         run: str | Path | None = None,
         checkpoint_every: float = 60.0,
+        warm_start: Any | None = None,
     ) -> Self:
         """Learn from inputs `X` and objects `y`.
 
@@ -105,27 +113,30 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         `extra_outputs` are objects without inputs, for pre-training the loss. With `run`, a folder, the training can be
         resumed: after a stop the same call continues from the last checkpoint, written every `checkpoint_every`
         seconds, and once the run has finished it loads the model. Started by torchrun, all processes share the work.
+
+        `warm_start` is a fitted predictor, a `Run`, or the folder of one of them, to start from its weights: those of
+        the surrogate, and those of the regressor if it is the same. All outputs must be in that model's output space.
         """
-        pairs = self._pairs(X, y, extra_outputs, validation)
+        from ele_core.predictor.pairs import divided  # here, because predicting needs nothing of the training
+        from ele_core.predictor.training import train
+
+        pairs = divided(X, y, extra_outputs, validation, self.seed)
         with process_group() as processes:
             context = dataclasses.replace(self._context(), processes=processes)
             monitor = with_callbacks(context.monitor, self.callbacks) if processes.main else Callbacks(Monitor())
-            context = dataclasses.replace(context, monitor=monitor)
-            prepared = prepare(self._config(), context, pairs)
-            if run is not None:
-                self.model_ = fit_in(Path(run), prepared, context, every=checkpoint_every)
-            else:
-                with monitor.training():
-                    self.model_ = fit(assemble(prepared, context), prepared, context)
+            donor = self._donor(warm_start, context)
+            folder = None if run is None else Path(run)
+            config = self._config()
+            self.model_ = train(config, pairs, context, monitor, run=folder, every=checkpoint_every, donor=donor)
         return self
 
     def predict(
         self,
-        X: Sequence[Any],
+        X: Examples,
         *,
         decoder: Section | None = None,
         top_k: int | None = None,
-        candidates: Sequence[Any] | None = None,
+        candidates: Examples | None = None,
     ) -> list[Any]:
         """Return the predicted object for each input; with `top_k`, a list of the best objects for each input."""
         found = self.decode(X, decoder=decoder, top_k=1 if top_k is None else top_k, candidates=candidates)
@@ -133,11 +144,11 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def decode(
         self,
-        X: Sequence[Any],
+        X: Examples,
         *,
         decoder: Section | None = None,
         top_k: int = 1,
-        candidates: Sequence[Any] | None = None,
+        candidates: Examples | None = None,
         trace: bool = False,
     ) -> Predictions:
         """Return the predictions with their energies. `candidates` are objects, or a list of objects for each input.
@@ -145,22 +156,35 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         With `trace=True`, a decoder that supports it records its path to each prediction: see `Predictions.trace`.
         """
         model, context = self._fitted(), self._context()
-        check_list(X, "predict")
-        chosen = None if candidates is None else model.candidates_from(candidates, context)
+        inputs = as_list(X, "input", "predict")
+        given = None if candidates is None else as_list(candidates, "output", "candidates")
+        chosen = None if given is None else model.candidates_from(given, context)
         choice = as_choice(decoder or self.decoder)
-        decoding = model.decode(model.queries(X), choice, top_k=top_k, candidates=chosen, trace=trace, context=context)
-        return Predictions(model.space, X, decoding)
+        queries = model.queries(inputs)
+        decoding = model.decode(queries, choice, top_k=top_k, candidates=chosen, trace=trace, context=context)
+        return Predictions(model.space, inputs, decoding)
 
-    def evaluate(
-        self, X: Sequence[Any], y: Sequence[Any], *, decoder: Section | None = None, oracle: bool = False
-    ) -> Evaluation:
+    def to_dataframe(
+        self, X: Examples, *, decoder: Section | None = None, top_k: int = 1, candidates: Examples | None = None
+    ) -> pd.DataFrame:
+        """Return the predictions as a pandas table: `decode`, then `Predictions.to_dataframe`."""
+        return self.decode(X, decoder=decoder, top_k=top_k, candidates=candidates).to_dataframe()
+
+    def embed(self, objects: Examples) -> npt.NDArray[np.float32]:
+        """Return ψ(y), the embedding of each object: (n, dim). Squared distances between them are the learned loss."""
+        model = self._fitted()
+        packed = pack_all(model.space, as_list(objects, "output", "embed"), self._context())
+        embeddings: npt.NDArray[np.float32] = model.surrogate.embed(packed).cpu().numpy()
+        return embeddings
+
+    def evaluate(self, X: Examples, y: Examples, *, decoder: Section | None = None, oracle: bool = False) -> Evaluation:
         """Measure every metric on pairs; with `oracle`, decode from the embeddings of the truths `y`."""
         model, context = self._fitted(), self._context()
-        check_pairs(X, y, "evaluate")
-        outputs = pack_all(model.space, y, context)
-        return evaluate(model, X, outputs, decoder=as_choice(decoder or self.decoder), oracle=oracle, context=context)
+        inputs, objects = as_pairs(X, y, "evaluate")
+        outputs, choice = pack_all(model.space, objects, context), as_choice(decoder or self.decoder)
+        return evaluate(model, inputs, outputs, decoder=choice, oracle=oracle, context=context)
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Examples, y: Examples) -> float:
         """Return the primary metric, negated if less is better: a greater score is always better."""
         primary = self._fitted().space.metrics[0]
         value = self.evaluate(X, y).metrics[primary.name]
@@ -178,9 +202,8 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", registry: Registry | None = None) -> Self:
         """Load a fitted predictor from a folder that `save` or `ele train` wrote."""
-        folder = Path(folder)
-        model = load_model(folder / "model" if (folder / "model").is_dir() else folder, pick_device(device), registry)
-        sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in SECTIONS}
+        model = load_model(model_folder(folder), pick_device(device), registry)
+        sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in cls.sections}
         share, seed = model.config.candidates.share, model.config.seed
         predictor = cls(**sections, share=share, seed=seed, device=device, registry=registry)
         predictor.model_ = model
@@ -191,46 +214,27 @@ class StructuredPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     def _fitted(self) -> Model:
         model: Model | None = getattr(self, "model_", None)
         if model is None:
-            raise NotFittedError("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
+            raise not_fitted("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
         return model
 
     def _context(self) -> Context:
         monitor = ConsoleMonitor() if self.verbose else Monitor()
         return Context(self.seed, pick_device(self.device), monitor)
 
-    def _config(self) -> RunConfig:
-        sections = {name: getattr(self, name) for name in (*SECTIONS, "seed", "device")}
+    def _config(self) -> configuration.RunConfig:
+        sections = {name: getattr(self, name) for name in (*self.sections, "seed", "device")}
         return configuration.load({**sections, "candidates": {"share": self.share}}, registry=self.registry)
 
-    def _pairs(
-        self, inputs: Sequence[Any], outputs: Sequence[Any], extra: Sequence[Any] | None, validation: Held
-    ) -> Pairs:
-        """Check the pairs, and choose those to train and to validate on."""
-        check_pairs(inputs, outputs, "fit")
-        if len(inputs) == 0:
-            raise DataError("there are no pairs.", where="fit", fix="Give at least a few.")
-        if isinstance(validation, float | int):
-            train, held_out, _ = split(len(inputs), max(validation, 1 / len(inputs)), 0, self.seed)
-            return Pairs([*inputs], [*outputs], train, held_out, extra)
-        check_pairs(*validation, "validation")
-        count, own = len(inputs), len(validation[0])
-        rows = torch.arange(count), torch.arange(count, count + own)
-        return Pairs([*inputs, *validation[0]], [*outputs, *validation[1]], *rows, extra)
+    def _donor(self, given: Any | None, context: Context) -> Model | None:
+        """Return the model to start from: of what `fit` was given, else as `warm_start` of this predictor says."""
+        from ele_core.predictor.training import donor_model
 
-
-def check_pairs(inputs: Sequence[Any], outputs: Sequence[Any], where: str) -> None:
-    """Refuse inputs and outputs that do not form pairs."""
-    check_list(inputs, where)
-    check_list(outputs, where)
-    if len(inputs) != len(outputs):
-        what = f"{counted(len(inputs), 'input')} but {counted(len(outputs), 'output')}."
-        raise DataError(what, where=where, fix="Give one output for each input.")
-
-
-def check_list(values: Sequence[Any], where: str) -> None:
-    """Refuse a single text, which would be used as a list of its characters."""
-    if isinstance(values, str):
-        raise DataError("one text where a list is expected.", where=where, fix="Put the text into a list.")
+        source = self.warm_start if given is None else given
+        if source is True:
+            return getattr(self, "model_", None)
+        if isinstance(source, StructuredPredictor):
+            return source._fitted()
+        return None if source is False else donor_model(source, context, self.registry)
 
 
 def as_section(choice: Choice) -> dict[str, Any]:

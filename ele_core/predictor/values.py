@@ -1,0 +1,87 @@
+"""Inputs and outputs as users have them: tables, series, arrays and tensors become lists, one item per example."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from ele_core.errors import DataError, InvalidInput, InvalidObject, InvalidOutput, counted
+
+Role = Literal["input", "output"]
+ERRORS: dict[Role, type[InvalidObject]] = {"input": InvalidInput, "output": InvalidOutput}
+SHOWN = 4
+"""The number of columns that a message names."""
+
+
+def as_list(values: Any, role: Role, where: str) -> list[Any]:
+    """Return one item per example, by position; refuse what is not a list of examples, and missing values.
+
+    `values` is any iterable, a pandas or polars Series or DataFrame, a numpy array, a torch tensor or a scipy sparse
+    matrix. A table of one column is that column. A row of a numeric matrix is one vector.
+    """
+    if isinstance(values, str | bytes):
+        raise DataError("one text where a list is expected.", where=where, fix="Put the text into a list.")
+    if isinstance(values, Mapping | set | frozenset) or not (isinstance(values, Iterable) or hasattr(values, "shape")):
+        raise DataError(f"got {type(values).__name__}, not a list of {role}s.", where=where)
+    items = _items(values, role, where)
+    for index, item in enumerate(items):
+        if is_missing(item):
+            fix = "Leave out such pairs, for example with dropna()."
+            raise ERRORS[role](f"a missing value ({reprlib.repr(item)}).", index=index, fix=fix)
+    return items
+
+
+def as_pairs(inputs: Any, outputs: Any, where: str) -> tuple[list[Any], list[Any]]:
+    """Return inputs and outputs as lists; refuse those that do not form pairs."""
+    inputs, outputs = as_list(inputs, "input", where), as_list(outputs, "output", where)
+    if len(inputs) != len(outputs):
+        what = f"{counted(len(inputs), 'input')} but {counted(len(outputs), 'output')}."
+        raise DataError(what, where=where, fix="Give one output for each input.")
+    return inputs, outputs
+
+
+def is_missing(item: object) -> bool:
+    """Whether an item is None, NaN, or pandas' NA or NaT."""
+    if isinstance(item, float | np.floating):
+        return bool(item != item)  # only NaN differs from itself
+    return item is None or type(item).__name__ in ("NAType", "NaTType")
+
+
+def _items(values: Any, role: Role, where: str) -> list[Any]:
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):  # a DataFrame of pandas or polars
+        return _table(values, role, where)
+    if hasattr(values, "to_list"):  # a Series of pandas or polars, in the order of its rows
+        return list(values.to_list())
+    if isinstance(values, Tensor):
+        dense = values.detach().cpu().to_dense()
+        return _array((dense if dense.dtype.itemsize > 2 else dense.float()).numpy(), role, where)
+    if hasattr(values, "toarray"):  # a sparse matrix of scipy
+        return _array(values.toarray(), role, where)
+    return _array(np.asarray(values), role, where) if isinstance(values, np.ndarray) else list(values)
+
+
+def _table(table: Any, role: Role, where: str) -> list[Any]:
+    names = list(table.columns)
+    if len(names) == 1:
+        return list(table[names[0]].to_list())
+    rows = table.to_numpy()
+    if role == "input" and names and rows.dtype.kind in "fiub":
+        return list(rows)
+    shown = ", ".join(map(str, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
+    numbers = ", of which not all hold numbers" if role == "input" and names else ""
+    what = f"a table of {counted(len(names), 'column')}{f' ({shown})' if names else ''}{numbers};"
+    such = f", such as {'X' if role == 'input' else 'y'}[{names[0]!r}]" if names else ""
+    raise DataError(what, where=where, fix=f"give one column of {role}s{such}.")
+
+
+def _array(array: np.ndarray[Any, Any], role: Role, where: str) -> list[Any]:
+    if array.ndim == 0:
+        raise DataError("one number where a list is expected.", where=where, fix="Put it into a list.")
+    vectors = role == "input" and array.dtype.kind in "fiub"
+    if array.ndim == 2 and array.shape[1] == 1 and not vectors:
+        array = array[:, 0]
+    return list(array) if vectors and array.ndim > 1 else array.tolist()
