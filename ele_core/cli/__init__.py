@@ -22,6 +22,7 @@ from ele_core.cli.reproduce import reproduce
 from ele_core.cli.resume import resume
 from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
+from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
 from ele_core.errors import EleError
 
@@ -32,6 +33,7 @@ A first run, in a few minutes:
   ele report run                    write an HTML page: run/report.html
   ele evaluate run                  measure it on unseen numbers
   echo "forty-two" | ele predict run -
+  ele try run                       type inputs on a page of your own
 """
 
 
@@ -49,6 +51,7 @@ COMMANDS = (
     report,
     compare,
     predict,
+    try_,
     sweep,
     tune,
     reproduce,
