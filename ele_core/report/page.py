@@ -14,7 +14,10 @@ STYLES = ("style.css",)
 FIRST = "theme.js"
 """The script that runs before anything is shown."""
 SCRIPTS = {
-    "report.html": ("page.js", "charts.js", "curves.js", "gallery.js", "embedding.js", "steps.js", "trajectory.js"),
+    "report.html": (
+        *("page.js", "charts.js", "curves.js", "gallery.js", "table.js"),
+        *("sizes.js", "embedding.js", "steps.js", "trajectory.js"),
+    ),
     "compare.html": ("page.js", "charts.js", "compare.js"),
     "try.html": ("page.js", "charts.js", "steps.js", "try.js"),
 }

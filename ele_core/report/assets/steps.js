@@ -21,10 +21,13 @@ function stepChart(width) {
   return picture;
 }
 
+// All drawings of this decoding, which are shown at one scale.
+const everyone = () => [stepper.way.goal, ...stepper.way.drawings].map((i) => stepper.way.stored[i]);
+
 function showStep() {
   const { steps, energies, drawings, stored, facts, about } = stepper.way, slider = byId("way-slider");
   const at = Number(slider.value);
-  byId("way-structure").replaceChildren(...drawing(stored[drawings[at]]).filter(Boolean));
+  byId("way-structure").replaceChildren(...drawing(stored[drawings[at]], { beside: everyone() }).filter(Boolean));
   byId("way-step").textContent = `${steps[at]} of ${steps.at(-1)}`;
   slider.setAttribute("aria-valuetext", `step ${steps[at]}, energy ${number(energies[at])}`);
   byId("way-facts").replaceChildren(...[...about, ...facts(at)].map(([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text))));
@@ -40,7 +43,7 @@ function showWay(way, first = 0) {
   const slider = byId("way-slider");
   slider.max = way.steps.length - 1;
   slider.value = first;
-  byId("way-truth").replaceChildren(...drawing(way.stored[way.goal]).filter(Boolean));
+  byId("way-truth").replaceChildren(...drawing(way.stored[way.goal], { beside: everyone() }).filter(Boolean));
   byId("way-note").textContent = way.note;
   showStep();
 }

@@ -36,8 +36,9 @@ async function ask(input) {
 
 function show(answer) {
   byId("result").hidden = false;
-  const cards = answer.answers.map((each, i) => card(`${i + 1}`, answer.stored[each.drawing], each.right, Object.entries(each.values)));
-  if (answer.known) cards.push(card("truth", answer.stored[answer.goal], null, []));
+  const shown = [...answer.answers.map((each) => each.drawing), answer.goal].map((i) => answer.stored[i]);
+  const cards = answer.answers.map((each, i) => card(`${i + 1}`, shown[i], each.right, Object.entries(each.values), shown));
+  if (answer.known) cards.push(card("truth", shown.at(-1), null, [], shown));
   byId("answers").replaceChildren(...cards);
   byId("way-goal").textContent = answer.known ? "truth" : "best answer";
   const followed = answer.steps.length > 0;
@@ -47,11 +48,11 @@ function show(answer) {
 }
 
 // One answer: its rank, its drawing, and one number per column (energy, and others if predictions have them).
-function card(rank, plain, right, values) {
+function card(rank, plain, right, values, beside) {
   const chip = right == null ? null : element("span", { class: `chip ${right ? "yes" : "no"}` }, right ? "✓ truth" : "✗ not the truth");
   return element("li", { class: `example${rank === "truth" ? " truth" : ""}` },
     element("header", {}, element("div", { class: "meta" }, element("b", { class: "rank" }, rank), values.map(([name, value]) => element("span", {}, `${name} ${number(value)}`)), chip)),
-    element("div", { class: "pane large" }, drawing(plain)));
+    element("div", { class: "pane large" }, drawing(plain, { beside })));
 }
 
 byId("ask").addEventListener("submit", (event) => {
