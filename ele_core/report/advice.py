@@ -42,9 +42,8 @@ def oracle(measured: Measured, decoders: Sequence[str]) -> list[str]:
         f"Even decoded from the true embedding, {percent(best)} are exact: the embedding or the decoder fails."
     ]
     if best == 0 and unseen > 0:
-        own = measured.outcome.decoder.get("name")
         what = f"{percent(unseen)} of the truths are not among the candidates"
-        sentences.append(f"{what}: if '{own}' only chooses among candidates, it cannot find these.")
+        sentences.append(f"{what}: a decoder that only chooses among candidates cannot find these.")
     try_decoders = f"another decoder ({', '.join(decoders)}), " if decoders else ""
     return [*sentences, f"Try {try_decoders}more candidates, or an embedding that is larger or trained for longer."]
 

@@ -60,7 +60,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         "ranks": ranks(model, queries, truths, context),
         "advice": advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders(model)),
         "primary": label(primary.name),
-        "count": len(measured),
+        "count": counted(len(measured), "prediction"),
     }
     data = {
         "metrics": [

@@ -29,7 +29,7 @@ BOND_TYPES = {
 }
 HIGHLIGHT = (1.0, 0.74, 0.35)
 """Orange: different from the colours of all elements, also for people with red-green blindness."""
-LABEL, ROOM, SMALLEST = 0.7, 0.9, 6.0
+LABEL, ROOM, SMALLEST = 0.7, 0.9, 4.5
 """In ångström: the space that the symbol of an atom needs, the space around a molecule, and the smallest picture."""
 LARGEST = 2.5
 """How many times wider or higher a picture may be than asked for, to be at the scale of another one."""

@@ -81,7 +81,7 @@ function drawing(plain, { caption = true, beside = [] } = {}) {
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(plain.svg)}`;
     const widest = Math.max(...[plain, ...beside].map((each) => natural(each, "width")));
     if (width < widest) image.style.setProperty("--part", width / widest);
-    return [image, caption ? element("span", { class: "caption" }, plain.text) : null];
+    return [image, caption ? element("span", { class: "caption", title: plain.text }, plain.text) : null];
   }
   if (plain.pieces) {
     const pieces = plain.pieces.map(([text, differs]) => (differs ? element("mark", {}, text) : text));
