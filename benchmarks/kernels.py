@@ -24,8 +24,8 @@ import torch
 from ele_core.numerics.sparse import Products, SparseRows
 from ele_core.runtime.context import Context
 from ele_graphs.graphs.batch import Graphs, to_lists
-from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.graphs.wl import core_wl_features, wl_features
+from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.smi2mol.task import SmilesToMolecule
 
 KERNELS = {"wl": wl_features, "core-wl": core_wl_features}

@@ -1,20 +1,24 @@
-"""`python docs/screenshots.py RUN`: write pictures of a run's report, light, dark and narrow, to docs/images."""
+"""`python docs/screenshots.py RUN`: write pictures of a run's report and of `ele try` to docs/images."""
 
 from __future__ import annotations
 
 import io
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from ele_core.report.server import LocalServer
+from ele_core.report.trial import Trial
 
 IMAGES = Path(__file__).parent / "images"
 WIDE, NARROW = (1280, 860), (390, 844)
 SHOTS = {
     "report-results": (WIDE, "light", None),
-    "report-error": ((1280, 540), "light", "error"),
+    "report-error": ((1280, 1080), "light", "error"),
     "report-predictions": (WIDE, "light", "predictions"),
     "report-decoding": ((1280, 640), "light", "decoding"),
     "report-embedding": (WIDE, "light", "embedding"),
@@ -36,7 +40,22 @@ def main(run: str) -> None:
                 show(page, section)
             page.wait_for_timeout(400)
             save(page.screenshot(), IMAGES / f"{name}.png")
+        trial(browser, Path(run))
         browser.close()
+
+
+def trial(browser: Browser, run: Path) -> None:
+    """Take a picture of the page of `ele try`, with the answers for its first example."""
+    answers = Trial.open(run)
+    with LocalServer(answers.page(3), answers.respond) as server:
+        threading.Thread(target=server.serve_forever).start()
+        page = browser.new_page(viewport={"width": WIDE[0], "height": 1000}, color_scheme="light")
+        page.goto(server.url)
+        page.locator("#examples button").first.click()
+        page.wait_for_function("() => !document.getElementById('go').disabled")
+        page.wait_for_timeout(400)
+        save(page.screenshot(), IMAGES / "try.png")
+        server.shutdown()
 
 
 def show(page: Page, section: str) -> None:

@@ -25,6 +25,7 @@ from ele_core.cli.reproduce import reproduce
 from ele_core.cli.resume import resume
 from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
+from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
 from ele_core.errors import EleError
 
@@ -37,6 +38,7 @@ A first run, in a few minutes:
   ele report run                    write an HTML page: run/report.html
   ele evaluate run                  measure it on unseen numbers
   echo "forty-two" | ele predict run -
+  ele try run                       type inputs on a page of your own
 """
 
 
@@ -54,6 +56,7 @@ COMMANDS = (
     report,
     compare,
     predict,
+    try_,
     sweep,
     tune,
     reproduce,

@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 from ele_core.extras import installed, missing
 
@@ -20,6 +21,8 @@ LINE = 16
 """Height of a line of a caption."""
 INCH = 100
 """Units of the SVG per inch of the PNG."""
+
+ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # so that tags are written without a prefix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,11 +74,22 @@ def caption_height(rows: Sequence[Sequence[Cell]]) -> int:
 
 def _cell(cell: Cell, x: int, y: int, top: int) -> str:
     lines = [_text(line, x, y + LINE * number, 12) for number, line in enumerate(cell.caption, start=1)]
-    svg = cell.drawing.svg
-    if svg is None or "<svg" not in svg:
-        return "".join([*lines, _text(cell.drawing.text, x, y + top + CELL[1] // 2, 14)])
-    body = svg[svg.index("<svg") + len("<svg") :]
-    return "".join([*lines, f'<svg x="{x}" y="{y + top}"{body}'])
+    picture = None if cell.drawing.svg is None else _placed(cell.drawing.svg, x, y + top)
+    return "".join([*lines, picture or _text(cell.drawing.text, x, y + top + CELL[1] // 2, 14)])
+
+
+def _placed(svg: str, x: int, y: int) -> str | None:
+    """A picture at its place, scaled to its cell if it says how; None if it is not an SVG."""
+    try:
+        root = ElementTree.fromstring(svg)
+    except ElementTree.ParseError:
+        return None
+    for name, value in {"x": x, "y": y}.items():
+        root.set(name, str(value))
+    if root.get("viewBox"):
+        root.set("width", str(CELL[0]))
+        root.set("height", str(CELL[1]))
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def _text(text: str, x: int, y: int, size: int) -> str:

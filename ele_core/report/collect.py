@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from ele_core.errors import counted
+from ele_core.interfaces import Learner
 from ele_core.model.model import Model
+from ele_core.report.advice import advice
 from ele_core.report.drawings import Drawings
 from ele_core.report.embedding_maps import MOST, maps
 from ele_core.report.examples import examples
 from ele_core.report.headline import Headline, label
-from ele_core.report.learning_curves import curves, deciding
+from ele_core.report.learning_curves import Curve, curves, deciding
 from ele_core.report.measured import Measured, Wanted, metrics_of
 from ele_core.report.provenance import provenance
-from ele_core.report.trajectories import trajectories
+from ele_core.report.ranks import ranks
+from ele_core.report.trajectories import trajectories, usable
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -44,6 +48,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
     drawings = Drawings(model.space)
     chosen = examples(measured, metrics, wanted.examples, drawings, context)
     truths, queries = measured.truths(model, context), measured.queries(model)
+    learned = curves(run.folder, deciding(run.config))
     ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
     if drawings.failures:
         context.monitor.message(f"{counted(drawings.failures, 'drawing')} failed and will be shown as text")
@@ -52,8 +57,10 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         "numbers": headline.numbers(),
         "table": headline.table(others, run.references()),
         "loss": headline.loss(),
+        "ranks": ranks(model, queries, truths, context),
+        "advice": advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders(model)),
         "primary": label(primary.name),
-        "count": len(measured),
+        "count": counted(len(measured), "prediction"),
     }
     data = {
         "metrics": [
@@ -70,12 +77,24 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         "properties": properties(model, truths),
         "groups": chosen.groups,
         "drawn": chosen.drawn,
-        "curves": [dataclasses.asdict(curve) for curve in curves(run.folder, deciding(run.config))],
+        "curves": [dataclasses.asdict(curve) for curve in learned],
         "maps": [dataclasses.asdict(m) for m in embedding_maps(model, truths, queries, context)],
         "trajectories": [dataclasses.asdict(way) for way in ways],
         "drawings": drawings.stored,
     }
     return Contents(shown, data)
+
+
+def regression(learned: Sequence[Curve], run: Run) -> Curve | None:
+    """The learning curve of the run's regressor: of its last stage that was recorded."""
+    learner: type[Learner] = run.config.registry.get("regressor", run.config.regressor.name)
+    names = {stage.name for stage in learner.stages}
+    return next((curve for curve in reversed(learned) if curve.stage in names), None)
+
+
+def other_decoders(model: Model) -> list[str]:
+    """The decoders that work with the model, without the one that was used."""
+    return [choice.name for choice in usable(model)[1:]]
 
 
 def table_of(measured: Measured) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Render one HTML file from a template: self-contained, everything escaped, and not allowed to load anything."""
+"""Render one HTML page from a template: self-contained, everything escaped, and not allowed to load anything."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ STYLES = ("style.css",)
 FIRST = "theme.js"
 """The script that runs before anything is shown."""
 SCRIPTS = {
-    "report.html": ("page.js", "charts.js", "curves.js", "gallery.js", "embedding.js", "trajectory.js"),
+    "report.html": (
+        *("page.js", "charts.js", "curves.js", "gallery.js", "table.js"),
+        *("sizes.js", "embedding.js", "steps.js", "trajectory.js"),
+    ),
     "compare.html": ("page.js", "charts.js", "compare.js"),
+    "try.html": ("page.js", "charts.js", "steps.js", "try.js"),
 }
 """The scripts of each page, in the order in which they run."""
+ASKS = frozenset({"try.html"})
+"""The pages whose script asks the server that they came from; the others are files."""
 
 
 def render(template: str, shown: dict[str, Any], data: dict[str, Any]) -> str:
@@ -35,6 +41,7 @@ def render(template: str, shown: dict[str, Any], data: dict[str, Any]) -> str:
         "img-src data:",
         f"style-src '{digest(style)}'",
         f"script-src '{digest(first)}' '{digest(script)}'",
+        f"connect-src '{'self' if template in ASKS else 'none'}'",
         "base-uri 'none'",
         "form-action 'none'",
     ]

@@ -6,11 +6,12 @@ import dataclasses
 import datetime
 import platform
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ele_core import __version__
 from ele_core.config.diff import flatten
-from ele_core.errors import ModelError
+from ele_core.errors import ModelError, counted
 from ele_core.files.archive import read_json
 from ele_core.model.files import LARGEST_CONFIG
 from ele_core.report.learning_curves import duration
@@ -35,6 +36,8 @@ class Provenance:
     """Facts as pairs of a name and a text, plugins, and the configuration by section."""
 
     title: str
+    about: list[str]
+    """A line below the title."""
     facts: list[tuple[str, str]]
     plugins: list[Plugin]
     sections: dict[str, list[tuple[str, str]]]
@@ -42,10 +45,23 @@ class Provenance:
 
 def provenance(run: Run, measured: Measured) -> Provenance:
     """The title, the facts, the plugins and the configuration of a run."""
-    task = run.config.task
-    title = task.name if task else run.config.output.name
     own = plugins(run, str(measured.outcome.decoder["name"]))
-    return Provenance(title, facts(run, measured), own, sections(run.config.model_dump(mode="json")))
+    return Provenance(title(run), about(run), facts(run, measured), own, sections(run.config.model_dump(mode="json")))
+
+
+def title(run: Run) -> str:
+    """The name of the data: of the user's file, else of the task, else of the output space."""
+    if run.config.data is not None:
+        return Path(run.provenance["source"]).name
+    return run.config.task.name if run.config.task else run.config.output.name
+
+
+def about(run: Run) -> list[str]:
+    """The task or its data, the size, the seed and the time of the training."""
+    task, own_data = run.config.task, run.config.data is not None
+    what = [f"settings of {task.name}"] if task and own_data else [run.provenance["source"]] if task else []
+    pairs = counted(len(run.provenance["train"]), "training pair")
+    return [*what, pairs, f"seed {run.config.seed}", f"trained in {duration(training_seconds(run.folder))}"]
 
 
 def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:

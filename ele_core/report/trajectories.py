@@ -89,22 +89,34 @@ def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth:
     scores = metric.function(structures, true[torch.zeros(len(structures), dtype=torch.long)]).tolist()
     texts = [model.space.format(obj) for obj in model.space.unpack(structures)]
     energies = [float(f"{energies[place].item():.4g}") for energies in trace.energies]
-    end = len(texts)
-    while end > 2 and (texts[end - 1], energies[end - 1]) == (texts[end - 2], energies[end - 2]):
-        end -= 1
+    end = without_rest(texts, energies)
     return Way(list(trace.steps)[:end], texts[:end], energies[:end], scores[:end], truth)
 
 
+def without_rest(texts: Sequence[str], energies: Sequence[float]) -> int:
+    """How many steps are left without the last ones that change nothing; at least two if there are so many."""
+    end = len(texts)
+    while end > 2 and (texts[end - 1], energies[end - 1]) == (texts[end - 2], energies[end - 2]):
+        end -= 1
+    return end
+
+
 def traceable(model: Model) -> list[Choice]:
-    """The configured decoder and all other installed ones that record a trace and accept this surrogate."""
+    """The decoders of `usable` that record a trace."""
+    return [choice for choice in usable(model) if model.decoder(choice).traces]
+
+
+def usable(model: Model) -> list[Choice]:
+    """The configured decoder and all other installed ones that work with this model."""
     configured = model.config.decoder
     others = [Choice(name=name) for name in model.config.registry.names("decoder") if name != configured.name]
-    return [choice for choice in (configured, *others) if records(model, choice)]
+    return [choice for choice in (configured, *others) if works(model, choice)]
 
 
-def records(model: Model, choice: Choice) -> bool:
-    """Whether a decoder works with this model and records a trace."""
+def works(model: Model, choice: Choice) -> bool:
+    """Whether a decoder accepts this model."""
     try:
-        return model.decoder(choice).traces
+        model.decoder(choice)
     except EleError:
         return False
+    return True

@@ -7,10 +7,12 @@ Charges, hydrogens, stereo and isotopes are left out: a molecule is its atoms an
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
+
+import numpy as np
 
 try:
     import rdkit
@@ -20,6 +22,7 @@ except ModuleNotFoundError as error:
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D
+from rdkit.Geometry import Point2D
 
 from ele_graphs.molecules.svg import compact
 
@@ -34,6 +37,12 @@ LARGEST = 1000
 """The most heavy atoms of a molecule that is read: to write a SMILES canonically takes quadratic time."""
 HIGHLIGHT = (1.0, 0.74, 0.35)
 """Orange: different from the colours of all elements, also for people with red-green blindness."""
+LABEL, ROOM, SMALLEST = 0.7, 0.9, 4.5
+"""In ångström: the space that the symbol of an atom needs, the space around a molecule, and the smallest picture."""
+WIDEST = 2.5
+"""How many times wider or higher a picture may be than asked for, to be at the scale of another one."""
+LEAST_APART, BOND = 0.6, (1.0, 1.9)
+"""How far apart two atoms of a readable picture are at least, and how long its bonds are; RDKit draws bonds of 1.5."""
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
 Atoms = tuple[str, ...]
@@ -198,14 +207,15 @@ def unknown_elements(symbols: Collection[str]) -> list[str]:
 def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
     """Draw a molecule, sanitised or not, as SVG; what it does not share with `reference` is highlighted.
 
-    It is rotated so that the common part lies as in the picture of the reference.
+    It has the scale of the picture of the reference, and the common part lies as there, if that is readable.
+    The picture is larger than `size` if the molecule does not fit at that scale.
     """
-    return compact(_drawn(rdMolDraw2D.MolDraw2DSVG(*size), molecule, reference))
+    return compact(_drawn(rdMolDraw2D.MolDraw2DSVG, molecule, reference, size))
 
 
 def draw_png(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (440, 360)) -> bytes:
     """As `draw`, but PNG."""
-    png: bytes = _drawn(rdMolDraw2D.MolDraw2DCairo(*size), molecule, reference)
+    png: bytes = _drawn(rdMolDraw2D.MolDraw2DCairo, molecule, reference, size)
     return png
 
 
@@ -219,11 +229,16 @@ def quiet() -> Iterator[None]:
         del block
 
 
-def _drawn(canvas: Any, molecule: Chem.Mol, reference: Chem.Mol | None) -> Any:
+def _drawn(
+    kind: Callable[[int, int], Any], molecule: Chem.Mol, reference: Chem.Mol | None, size: tuple[int, int]
+) -> Any:
     """Draw a molecule on a canvas of RDKit and return the picture, text or bytes."""
     with quiet():
         molecule, reference = _laid_out(molecule), None if reference is None else _laid_out(reference)
         atoms, bonds = ([], []) if reference is None else _compared(molecule, reference)
+        corners, shape = _frame(molecule, reference, size)
+        canvas = kind(*shape)
+        canvas.SetScale(*shape, *corners)
         options = canvas.drawOptions()
         options.prepareMolsBeforeDrawing = False
         options.clearBackground = False
@@ -327,16 +342,65 @@ def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[
     matches = molecule.GetSubstructMatches(pattern, uniquify=False, maxMatches=24)
     there = reference.GetSubstructMatch(pattern)
     maps = [list(zip(match, there, strict=True)) for match in matches if len(there) > 2]
+    match = matches[0] if matches else ()
     if maps:
         nearest = min(maps, key=lambda pairs: rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs))
-        rdMolAlign.AlignMol(molecule, reference, atomMap=nearest)
-        if molecule.GetNumBonds() == reference.GetNumBonds() == common.numBonds:
-            for own, other in nearest:
-                molecule.GetConformer().SetAtomPosition(own, reference.GetConformer().GetAtomPosition(other))
-    match = matches[0] if matches else ()
+        _lay_on(molecule, reference, nearest)
+        match = tuple(own for own, _ in nearest)
     shared = {
         molecule.GetBondBetweenAtoms(match[bond.GetBeginAtomIdx()], match[bond.GetEndAtomIdx()]).GetIdx()
         for bond in (pattern.GetBonds() if match else ())
     }
     atoms = [i for i in range(molecule.GetNumAtoms()) if i not in match]
     return atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]
+
+
+def _lay_on(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[tuple[int, int]]) -> None:
+    """Give the atoms of `pairs` the places they have in `reference`, or only turn it if that is unreadable."""
+    fixed = Chem.Mol(molecule)
+    rdDepictor.GenerateDepictionMatching2DStructure(fixed, reference, [(other, own) for own, other in pairs])
+    if _readable(fixed):
+        molecule.RemoveAllConformers()
+        molecule.AddConformer(fixed.GetConformer())
+    else:
+        rdMolAlign.AlignMol(molecule, reference, atomMap=pairs)
+
+
+def _readable(molecule: Chem.Mol) -> bool:
+    """Whether no two atoms lie on each other and no bond is much longer or shorter than usual."""
+    places = molecule.GetConformer().GetPositions()
+    apart = ((places[:, None] - places[None]) ** 2).sum(axis=2) ** 0.5
+    lengths = [apart[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()] for bond in molecule.GetBonds()]
+    atoms = range(len(places))
+    return all(BOND[0] < length < BOND[1] for length in lengths) and all(
+        apart[i, j] > LEAST_APART for i in atoms for j in atoms if i < j
+    )
+
+
+def _frame(
+    molecule: Chem.Mol, reference: Chem.Mol | None, size: tuple[int, int]
+) -> tuple[tuple[Point2D, Point2D], tuple[int, int]]:
+    """The corners of a picture of `molecule`, in ångström, and its size, at the scale at which `reference` fits `size`.
+
+    The corners are those of the reference if the molecule fits, else around the molecule; the picture may be larger.
+    """
+    pixels = np.array(size, float)
+    middle, extent = _extent(reference or molecule)
+    scale = float((pixels / (extent + 2 * ROOM).clip(min=SMALLEST)).min())
+    half = pixels / scale / 2
+    own, needed = _extent(molecule)
+    needed = needed / 2 + LABEL
+    moved = abs(own - middle) + needed > half
+    middle = np.where(moved, own, middle)
+    larger = np.maximum(half, needed)
+    width, height = (pixels * (larger / half).clip(max=WIDEST)).round().astype(int).tolist()
+    return (Point2D(*(middle - larger).tolist()), Point2D(*(middle + larger).tolist())), (width, height)
+
+
+def _extent(molecule: Chem.Mol) -> tuple[Any, Any]:
+    """The middle of the atoms' coordinates, and how far they extend: two vectors."""
+    places = molecule.GetConformer().GetPositions()[:, :2]
+    if not len(places):
+        return np.zeros(2), np.zeros(2)
+    low, high = places.min(axis=0), places.max(axis=0)
+    return (low + high) / 2, high - low

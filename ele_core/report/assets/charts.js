@@ -15,18 +15,39 @@ function scale([low, high], [from, to]) {
   return place;
 }
 
+// A logarithmic scale and its ticks: 1, 2 and 5 times powers of ten, or only the powers if these are many.
+function logScale([low, high], [from, to]) {
+  const place = scale([Math.log10(low), Math.log10(high)], [from, to]);
+  return (value) => place(Math.log10(value));
+}
+
+function logTicks(low, high) {
+  const powers = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) powers.push(power);
+  const factors = powers.length > 3 ? [1] : [1, 2, 5];
+  return powers.flatMap((power) => factors.map((factor) => Number((factor * 10 ** power).toPrecision(3)))).filter((value) => value >= low && value <= high);
+}
+
+// Whether curves would lie flat on the bottom of a linear axis: positive, and most values in the lowest part of a wide range.
+function flat(values) {
+  const known = values.filter((value) => value != null);
+  if (known.length < 4 || !known.every((value) => value > 0)) return false;
+  const [low, high] = extent(known);
+  return high > 10 * low && known.filter((value) => value < low + 0.15 * (high - low)).length > known.length / 2;
+}
+
 // Draw a frame of `width` × `height` with ticks; return the drawing, its scales and the area inside.
-function frame(width, height, xs, ys, { xLabel = "", yLabel = "", label = "", whole = false } = {}) {
-  const room = { left: 52, right: width - 14, top: yLabel ? 26 : 12, bottom: height - (xLabel ? 42 : 26) };
+function frame(width, height, xs, ys, { xLabel = "", yLabel = "", label = "", whole = false, log = false, bare = false, percent = false } = {}) {
+  const room = { left: log ? 60 : 52, right: width - 14, top: yLabel ? 26 : 12, bottom: height - (xLabel ? 42 : 26) };
   const x = scale(xs, [room.left, room.right]);
-  const y = scale(ys, [room.bottom, room.top]);
+  const y = (log ? logScale : scale)(ys, [room.bottom, room.top]);
   const picture = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  for (const value of ticks(...ys, 5)) {
+  for (const value of log ? logTicks(...ys) : ticks(...ys, 5)) {
     picture.append(shape("line", { class: "grid", x1: room.left, x2: room.right, y1: y(value), y2: y(value) }));
-    picture.append(shape("text", { x: room.left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+    picture.append(shape("text", { x: room.left - 8, y: y(value) + 4, "text-anchor": "end" }, percent ? `${number(100 * value)} %` : number(value)));
   }
   const across = ticks(...xs, Math.max(3, Math.floor(width / 90)));
-  for (const value of whole ? across.filter(Number.isInteger) : across) {
+  for (const value of bare ? [] : whole ? across.filter(Number.isInteger) : across) {
     picture.append(shape("text", { x: x(value), y: room.bottom + 18, "text-anchor": "middle" }, number(value)));
   }
   picture.append(shape("line", { class: "axis", x1: room.left, x2: room.right, y1: room.bottom, y2: room.bottom }));
@@ -92,6 +113,39 @@ function histogram(values, label, width) {
     column.addEventListener("pointermove", (event) => tip.show(event, text));
     column.addEventListener("pointerleave", tip.hide);
     picture.append(column);
+  });
+  return picture;
+}
+
+// Groups of rows by a number: one for each whole number if these are few, otherwise equal ranges; empty ones are left out.
+function groups(values, most = 12) {
+  const known = values.map((value, row) => [value, row]).filter(([value]) => value != null);
+  if (!known.length) return [];
+  const [low, high] = extent(known.map(([value]) => value));
+  const whole = known.every(([value]) => Number.isInteger(value));
+  const size = whole ? Math.ceil((high - low + 1) / most) : (high - low || 1) / most;
+  const found = new Map();
+  for (const [value, row] of known) {
+    const place = Math.min(most - 1, Math.floor((value - low) / size));
+    found.set(place, [...(found.get(place) ?? []), row]);
+  }
+  return [...found].sort(([a], [b]) => a - b).map(([place, rows]) => {
+    const from = low + place * size, to = whole ? Math.min(high, from + size - 1) : from + size;
+    return { rows, name: from === to ? number(from) : `${number(from, 3)}–${number(to, 3)}` };
+  });
+}
+
+// One column per group, each with its name below; `text` is the tooltip.
+function columns(width, shown, values, { top, xLabel, yLabel, text, percent = false }) {
+  const { picture, x, y, room } = frame(width, 240, [0, shown.length], [0, top], { xLabel, yLabel, label: `${yLabel} by ${xLabel}`, bare: true, percent });
+  const every = Math.ceil(shown.length / Math.max(1, Math.floor((room.right - room.left) / 52)));
+  shown.forEach((group, i) => {
+    const gap = Math.min(8, (x(1) - x(0)) * 0.2);
+    const column = shape("rect", { class: "column", x: x(i) + gap / 2, width: x(i + 1) - x(i) - gap, y: y(values[i]), height: Math.max(1, y(0) - y(values[i])), rx: 2 });
+    column.addEventListener("pointermove", (event) => tip.show(event, text(group, i)));
+    column.addEventListener("pointerleave", tip.hide);
+    picture.append(column);
+    if (i % every === 0) picture.append(shape("text", { x: x(i + 0.5), y: room.bottom + 18, "text-anchor": "middle" }, group.name));
   });
   return picture;
 }

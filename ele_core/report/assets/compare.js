@@ -3,9 +3,10 @@ const RUN_COLOURS = ["--blue", "--orange-fill", "--green-fill", "--grey-fill", "
 const runColour = (i) => colour(RUN_COLOURS[i % RUN_COLOURS.length]);
 
 function jointChart(stage, width) {
-  const ys = extent(stage.runs.flatMap((run) => run.values), 0.06);
+  const values = stage.runs.flatMap((run) => run.values), log = flat(values);
+  const ys = log ? extent(values).map((value, i) => (i ? value * 1.1 : value / 1.1)) : extent(values, 0.06);
   const last = Math.max(...stage.runs.map((run) => run.steps.at(-1)));
-  const { picture, x, y } = frame(width, 300, [0, last], ys, { xLabel: "step", yLabel: stage.label, label: `${stage.stage}: ${stage.label}` });
+  const { picture, x, y } = frame(width, 300, [0, last], ys, { xLabel: "step", yLabel: stage.label + (log ? ", logarithmic" : ""), label: `${stage.stage}: ${stage.label}`, log });
   stage.runs.forEach((run, i) => {
     picture.append(shape("path", { class: "line", stroke: runColour(i), d: path(run.steps, run.values, x, y) }));
     const at = run.steps.indexOf(run.kept);

@@ -1,10 +1,12 @@
 // Learning curves: the series of a stage over its steps; a ring marks the step whose weights were kept.
-function curve(chosen, width) {
+function curve(chosen, width, log) {
   const names = Object.keys(chosen.series);
   const shown = shownSeries(chosen);
-  const [low, high] = extent(shown.flatMap((name) => chosen.series[name]), 0.06);
-  const { picture, x, y, room } = frame(width, 300, [0, chosen.steps.at(-1)], [Math.min(0, low) < 0 && low > -high / 8 ? 0 : low, high], {
-    xLabel: "step", label: `Learning curve of ${chosen.stage}`,
+  const values = shown.flatMap((name) => chosen.series[name]);
+  const [low, high] = extent(values, 0.06), [least, most] = extent(values);
+  const linear = [Math.min(0, low) < 0 && low > -high / 8 ? 0 : low, high];
+  const { picture, x, y, room } = frame(width, 300, [0, chosen.steps.at(-1)], log ? [least / 1.1, most * 1.1] : linear, {
+    xLabel: "step", label: `Learning curve of ${chosen.stage}`, log,
   });
   shown.forEach((name) => {
     const stroke = colour(COLOURS[names.indexOf(name) % COLOURS.length]);
@@ -39,6 +41,9 @@ function shownSeries(chosen) {
 function curveCard(chosen) {
   const names = Object.keys(chosen.series);
   const box = element("div", { class: "chart" });
+  const values = shownSeries(chosen).flatMap((name) => chosen.series[name]).filter((value) => value != null);
+  const log = element("input", { type: "checkbox" });
+  log.checked = flat(values);
   const legend = element("div", { class: "legend flat" });
   const paint = () => legend.replaceChildren(...shownSeries(chosen).map((name) => {
     const swatch = element("span", { class: "swatch" });
@@ -46,13 +51,14 @@ function curveCard(chosen) {
     return element("span", { class: "item" }, swatch, name === "loss" ? "training loss" : `${name.replaceAll("_", " ")}${name === chosen.decides ? " (selects the weights)" : ""}`);
   }));
   redraws.push(paint);
-  drawn(box, (width) => curve(chosen, width));
+  log.addEventListener("input", drawn(box, (width) => curve(chosen, width, log.checked)));
+  const axis = values.length && values.every((value) => value > 0) ? element("label", {}, log, "logarithmic") : null;
   const head = element("tr", {}, element("th", { scope: "col" }, "step"), names.map((n) => element("th", { scope: "col", class: "num" }, n.replaceAll("_", " "))));
   const rows = chosen.steps.map((step, i) => element("tr", {},
     element("th", { scope: "row" }, number(step), step === chosen.kept ? " (kept)" : ""),
     names.map((n) => element("td", { class: "num" }, number(chosen.series[n][i])))));
   const table = element("table", {}, element("thead", {}, head), element("tbody", {}, rows));
-  return element("div", { class: "card" }, element("h3", {}, chosen.title ?? chosen.stage), box, legend,
+  return element("div", { class: "card" }, element("div", { class: "head" }, element("h3", {}, chosen.stage), axis), box, legend,
     element("details", {}, element("summary", { class: "faint" }, "Numbers"), element("div", { class: "scroll" }, table)));
 }
 

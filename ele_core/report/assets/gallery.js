@@ -37,7 +37,7 @@ function chip(row) {
 
 function example(row) {
   const others = DATA.metrics.slice(1).filter((m) => m.name !== "exact").map((m) => element("span", {}, `${m.label} ${scoreText(m, score(m, row))}`));
-  const pane = (side, name) => element("figure", {}, element("figcaption", {}, name), element("div", { class: "pane" }, drawing(plain(row, side))));
+  const pane = (side, name) => element("figure", {}, element("figcaption", {}, name), element("div", { class: "pane" }, drawing(plain(row, side), { beside: [plain(row, 1 - side)] })));
   return element("article", { class: "example", "data-row": row },
     element("header", {},
       element("div", { class: "input" }, ROWS.input[row]),

@@ -69,12 +69,19 @@ byId("theme").addEventListener("click", () => {
 });
 addEventListener("DOMContentLoaded", () => theme(document.documentElement.dataset.theme));
 
+// The width and height of a picture as it says itself; 0 if it does not.
+const natural = (plain, side) => Number(new RegExp(`^[^>]*?\\s${side}=["']([\\d.]+)(?:px)?["']`).exec(plain.svg ?? "")?.[1] ?? 0);
+
 // Show a drawing: a picture as an image, in which no script can run; otherwise marked or plain text.
-function drawing(plain, caption = true) {
+// `beside` are the drawings next to it: pictures that differ in size are shown at the same scale.
+function drawing(plain, { caption = true, beside = [] } = {}) {
   if (plain.svg) {
-    const image = element("img", { alt: plain.text, loading: "lazy", decoding: "async" });
+    const [width, height] = ["width", "height"].map((side) => natural(plain, side) || null);
+    const image = element("img", { alt: plain.text, loading: "lazy", decoding: "async", width, height });
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(plain.svg)}`;
-    return [image, caption ? element("span", { class: "caption" }, plain.text) : null];
+    const widest = Math.max(...[plain, ...beside].map((each) => natural(each, "width")));
+    if (width < widest) image.style.setProperty("--part", width / widest);
+    return [image, caption ? element("span", { class: "caption", title: plain.text }, plain.text) : null];
   }
   if (plain.pieces) {
     const pieces = plain.pieces.map(([text, differs]) => (differs ? element("mark", {}, text) : text));

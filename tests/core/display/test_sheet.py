@@ -20,6 +20,16 @@ def test_each_picture_stands_in_its_place_and_each_text_in_its_cell():
     assert int(root.get("width")) == 2 * CELL[0]
 
 
+def test_a_picture_larger_than_its_cell_is_scaled_down():
+    large = '<svg xmlns="http://www.w3.org/2000/svg" width="900px" height="400px" viewBox="0 0 900 400"/>'
+    (inner,) = ElementTree.fromstring(sheet_svg([[Cell(Drawing("a", large))]])).findall(f"{SVG}svg")
+    assert (inner.get("width"), inner.get("height"), inner.get("viewBox")) == ("220", "180", "0 0 900 400")
+
+
+def test_what_is_no_picture_is_shown_as_its_text():
+    assert ">broken</text>" in sheet_svg([[Cell(Drawing("broken", "<svg><"))]])
+
+
 def test_a_caption_stays_text():
     assert "<script>" not in sheet_svg([[Cell(Drawing("<script>"), ["<script>"])]])
 

@@ -16,18 +16,22 @@ import ele_core.report
 from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import Interrupted, ModelError
-from ele_core.interfaces import Choice, Drawing, Metric
+from ele_core.interfaces import Choice, Drawing, Metric, Reference
 from ele_core.report import FILE, Wanted, split_for, write_report
+from ele_core.report.advice import advice
 from ele_core.report.comparison import Comparison, compare, decided, short_names
 from ele_core.report.drawings import Drawings, as_plain
 from ele_core.report.embedding_maps import maps, principal
 from ele_core.report.examples import choose
-from ele_core.report.learning_curves import curves, deciding, duration
+from ele_core.report.learning_curves import Curve, curves, deciding, duration
 from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
-from ele_core.runs.evaluations import load_all
+from ele_core.report.ranks import Ranks, ranks
+from ele_core.runs.evaluations import StoredEvaluation, load_all
 from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
+from ele_sequences.number_words import NumberWords, draw, spell
 from ele_sequences.space import SequenceSpace
 
 ROOT = Path(__file__).parents[3]
@@ -338,3 +342,82 @@ def test_the_report_of_a_run_trained_in_this_process_loads_neither_model_nor_dat
     monkeypatch.setattr(SequenceSpace, "parse", classmethod(lambda *_: pytest.fail("a prediction was parsed")))
     page = write_report(run, Wanted(examples=0), Monitor())
     assert len(data_of(page)["rows"]["truth"]) == 20
+
+
+# -- what a run without exact predictions is told -----------------------------------------------------------------
+
+
+def without_exact(exact=0.0, oracle=0.0, unseen=1.0):
+    def stored(metrics):
+        return StoredEvaluation(Path("x.csv"), "key", {}, {"name": "nearest"}, {}, metrics, "2026-01-01")
+
+    return Measured(stored({"exact": exact, "unseen": unseen}), stored({"exact": oracle}), {}, [], {}, {})
+
+
+def regression_curve(loss, error):
+    return Curve("fitting", [1, 2], {"loss": [9.0, loss], "error": [9.0, error]}, "error", 2, None)
+
+
+def test_a_run_with_exact_predictions_needs_no_advice():
+    assert advice(without_exact(exact=0.01), 10, regression_curve(0.01, 1.0), ["other"]) == []
+
+
+def test_few_pairs_are_named_first():
+    assert "trained on 999 pairs" in advice(without_exact(), 999, None, [])[0]
+    assert not any("pairs" in sentence for sentence in advice(without_exact(), 1000, None, []))
+
+
+def test_an_oracle_that_fails_points_at_embedding_and_decoder():
+    told = " ".join(advice(without_exact(oracle=0.1), 5000, None, ["climb", "walk"]))
+    assert "Even decoded from the true embedding, 10 % are exact" in told
+    assert "another decoder (climb, walk)" in told
+    assert "not among the candidates" not in told
+    told = " ".join(advice(without_exact(oracle=0.0, unseen=0.98), 5000, None, []))
+    assert "98 % of the truths are not among the candidates: a decoder that only chooses" in told
+
+
+def test_an_oracle_that_succeeds_points_at_the_regression():
+    told = " ".join(advice(without_exact(oracle=0.9), 5000, regression_curve(0.02, 0.1), ["climb"]))
+    assert "90 % are exact: the regression is what fails" in told
+    assert "0.1, is 5.0 times the training loss, 0.02: the regressor memorises its pairs" in told
+    assert "another decoder" not in told
+    told = " ".join(advice(without_exact(oracle=0.9), 5000, regression_curve(0.3, 0.4), []))
+    assert "has not learned its pairs" in told
+
+
+@pytest.mark.parametrize(("loss", "error"), [(None, 1.0), (1.0, None), (0.0, 1.0)])
+def test_without_both_values_nothing_is_said_about_the_regressor(loss, error):
+    assert len(advice(without_exact(oracle=0.9), 5000, regression_curve(loss, error), [])) == 1
+
+
+# -- the first answers, and the title -----------------------------------------------------------------------------
+
+
+def test_the_truth_is_counted_among_the_first_answers(copy):
+    run = Run(copy)
+    model, context = run.model(["decoder=candidates"]), Context()
+    truths = model.candidates.batch[:30]
+    queries = model.surrogate.embed(truths)
+    assert ranks(model, queries, truths, context) == Ranks(30, 10, [(k, 1.0) for k in (1, 2, 3, 5, 10)])
+    second = model.decode(queries, top_k=2, context=context).structures[torch.arange(1, 60, 2)]
+    found = dict(ranks(model, queries, second, context).shares)
+    assert (found[1], found[2], found[10]) == (0.0, 1.0, 1.0)
+
+
+def test_first_answers_need_at_least_two_candidates(copy):
+    model = Run(copy).model(["candidates.share=0.00001"])
+    assert ranks(model, model.candidates.embeddings[:4], model.candidates.batch[:4], Context()) is None
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_own_data_give_the_title_and_hide_published_results(own, tiny, tmp_path, monkeypatch):
+    file = tmp_path / "my pairs.csv"
+    file.write_text("words,digits\n" + "".join(f"{spell(number)},{number}\n" for number in draw(120, seed=1)))
+    data = {"data": {"file": str(file), "test": 20, "validation": 20}} if own else {}
+    task = {"name": "number-words"} if own else {"name": "number-words", "size": 120, "test": 20, "validation": 20}
+    monkeypatch.setattr(NumberWords, "references", (Reference("Somebody", {"exact": 0.5}, "a paper"),))
+    run = Run.start(configuration.load({"task": task, **data, **tiny}), tmp_path / "run")
+    page = write_report(run, Wanted(examples=0), Monitor()).read_text()
+    assert f"<title>{'my pairs.csv' if own else 'number-words'} – ELE report" in page
+    assert ("Somebody" in page) == ("a paper" in page) == (not own)
+    assert ("settings of number-words" in page) == own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 from pathlib import Path
 
@@ -136,6 +137,86 @@ def test_a_script_in_a_picture_does_not_run(visit, words_run, tmp_path, monkeypa
     shown.locator("#gallery img").first.scroll_into_view_if_needed()
     shown.wait_for_function("() => document.querySelector('#gallery img').complete")
     assert shown.evaluate("window.attacked") is None
+
+
+def test_the_table_of_predictions_is_downloaded_as_csv_and_copied(visit, words_page):
+    shown = visit(words_page)
+    shown.select_option("#gallery-group", "all")
+    shown.select_option("#gallery-sort", "order")
+    with shown.expect_download() as download:
+        shown.locator("#table-csv").click()
+    assert download.value.suggested_filename == "predictions.csv"
+    rows = list(csv.DictReader(Path(download.value.path()).read_text("utf-8").splitlines()))
+    stored = list(csv.DictReader((words_page.parent / "predictions" / "test-pgd.csv").read_text("utf-8").splitlines()))
+    assert [list(row) for row in rows] == [list(row) for row in stored]
+    assert [row["input"] for row in rows] == [row["input"] for row in stored]
+    assert [float(row["energy"]) for row in rows] == [float(row["energy"]) for row in stored]
+    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shown.fill("#gallery-find", "seven")
+    shown.locator("#table-copy").click()
+    shown.wait_for_function("() => document.getElementById('table-done').textContent.startsWith('Copied')")
+    lines = shown.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[0].split("\t") == list(stored[0])
+    assert lines[1:]
+    assert all("seven" in line for line in lines[1:])
+
+
+def test_cells_with_commas_quotes_and_lines_stay_one_cell(visit, words_page):
+    shown = visit(words_page)
+    assert shown.evaluate("""csvCell('a "b", c\\nd')""") == '"a ""b"", c\nd"'
+    assert shown.evaluate("""tsvCell('a\\tb\\nc')""") == "a b c"
+
+
+def test_errors_are_shown_by_size_and_by_other_properties(visit, words_page):
+    shown = visit(words_page)
+    assert shown.locator("#sizes svg").count() == 2, "exact, and the primary metric"
+    assert shown.locator("#sizes-measure option").all_inner_texts() == ["length", "characters of the truth"]
+    lengths = shown.evaluate("[...new Set(DATA.properties.length)].length")
+    assert shown.locator("#sizes svg").first.locator(".column").count() == lengths
+    shown.locator("#error summary").click()
+    counts = [int(text) for text in shown.locator("#sizes-table tr td:nth-child(2)").all_inner_texts()]
+    assert sum(counts) == 60
+    shown.select_option("#sizes-measure", "")
+    assert "characters of the truth" in shown.locator("#sizes").inner_text()
+
+
+def test_groups_hold_every_number_once_and_are_few(visit, words_page):
+    shown = visit(words_page)
+    many = shown.evaluate("groups(Array.from({ length: 100 }, (_, i) => i))")
+    assert len(many) <= 12
+    assert sorted(row for group in many for row in group["rows"]) == list(range(100))
+    assert many[0]["name"] == "0–8"
+    assert [group["name"] for group in shown.evaluate("groups([3, 5, 3, null])")] == ["3", "5"]
+    assert shown.evaluate("groups([0.5, 0.25, 1.5]).flatMap((group) => group.rows).sort()") == [0, 1, 2]
+    assert shown.evaluate("groups([])") == []
+
+
+def test_a_flat_curve_gets_a_logarithmic_axis(visit, words_page):
+    shown = visit(words_page)
+    assert shown.evaluate("flat([100, 1, 0.5, 0.4, 0.3, 0.2])")
+    assert not shown.evaluate("flat([1, 0.8, 0.6, 0.4])")
+    assert not shown.evaluate("flat([100, 1, 0.5, -0.4, 0.3])")
+    assert shown.evaluate("logTicks(0.05, 20)") == [0.1, 1, 10]
+    assert shown.evaluate("logTicks(0.3, 3)") == [0.5, 1, 2]
+    before = shown.locator("#curves svg .line").first.get_attribute("d")
+    shown.locator("#curves input[type=checkbox]").first.click()
+    assert shown.locator("#curves svg .line").first.get_attribute("d") != before
+
+
+def test_the_truths_among_the_first_answers_are_counted(visit, words_page):
+    shown = visit(words_page)
+    rows = shown.locator("table:has-text('contain the truth') tbody tr").all_inner_texts()
+    shares = [float(row.split("\t")[1].removesuffix(" %")) for row in rows]
+    assert [row.split("\t")[0] for row in rows] == ["1", "2", "3", "5", "10"]
+    assert shares == sorted(shares)
+
+
+def test_a_smaller_picture_beside_a_larger_one_has_the_same_scale(visit, molecules_page):
+    shown = visit(molecules_page)
+    part = """([a, b]) => drawing({ text: "", svg: `<svg width="${a}px" height="9">` },
+        { beside: [{ text: "", svg: `<svg width='${b}' height="9">` }] })[0].style.getPropertyValue("--part")"""
+    assert shown.evaluate(part, [220, 330]) == str(220 / 330)
+    assert shown.evaluate(part, [330, 220]) == ""
 
 
 def test_light_and_dark_follow_the_system_and_the_button(visit, words_page):

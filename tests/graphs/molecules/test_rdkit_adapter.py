@@ -11,7 +11,7 @@ import pytest
 from ele_core.errors import InvalidOutput
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.rdkit_adapter import Limits, UnreadableMolecule, canonical_smiles, read
-from ele_graphs.molecules.svg import compact
+from ele_graphs.molecules.svg import compact, short_path
 
 LIMITS = Limits(("C", "N", "O", "F"), ("single", "double", "triple"), max_atoms=9, min_atoms=2)
 
@@ -141,7 +141,17 @@ def test_equal_molecules_lie_alike_whatever_the_order_of_their_atoms() -> None:
 
 
 def places(svg: str) -> list[complex]:
-    return [complex(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.]+),([\d.]+)", svg)]
+    """The ends of all lines."""
+    return [end for line in lines_of(svg) for end in line]
+
+
+def lines_of(svg: str) -> list[tuple[complex, complex]]:
+    """The ends of each line that is no outline or corner: M and l, once."""
+    found = [tuple(map(float, ends)) for ends in LINE.findall(svg)]
+    return [(complex(x, y), complex(x + dx, y + dy)) for x, y, dx, dy in found]
+
+
+LINE = re.compile(r"M([\d.]+) ([\d.]+)l(-?[\d.]+) ?(-?[\d.]+)(?=[M\"])")
 
 
 def test_pictures_hold_nothing_that_does_not_show() -> None:
@@ -158,6 +168,60 @@ def test_a_shorter_picture_keeps_what_shows() -> None:
         "<path class='atom-0' d='M 1 2\nL 3 4\n' style='fill:none;stroke-opacity:0.5;stroke-linecap:butt;' />\n"
         "<text class='a' fill='#000000'> A &lt; B </text></svg>\n"
     )
-    path = '<path d="M 1 2 L 3 4" style="fill:none;stroke-opacity:0.5" />'
+    path = '<path d="M1 2l2 2" style="fill:none;stroke-opacity:0.5"/>'
     body = f'{path}<text fill="#000000">A &lt; B</text>'
     assert compact(drawing) == f'<svg xmlns="http://www.w3.org/2000/svg" width="9px">{body}</svg>'
+
+
+def test_lines_of_one_style_become_one_path_and_shapes_stay_apart() -> None:
+    line = "<path d='M {}.0,2.5 L 3.0,-4.1 L 5,6' style='fill:none;fill-rule:evenodd;stroke:#000000' />"
+    area = "<path d='M {},2 L 3,4 Z' style='fill:#FFBC59;fill-rule:evenodd;stroke:#FFBC59;stroke-width:0.0px' />"
+    body = "".join([line.format(1), line.format(9), area.format(1), area.format(9), line.format(7)])
+    style = 'style="fill:none;stroke:#000000"'
+    lines, last = (
+        f'<path d="M1 2.5l2-6.6 2 10.1M9 2.5l-6-6.6 2 10.1" {style}/>',
+        f'<path d="M7 2.5l-4-6.6 2 10.1" {style}/>',
+    )
+    areas = "".join(f'<path d="{path}z" style="fill:#FFBC59;fill-rule:evenodd"/>' for path in ("M1 2l2 2", "M9 2l-6 2"))
+    start = '<svg xmlns="http://www.w3.org/2000/svg">'
+    assert compact(f"{start}{body}</svg>") == f"{start}{lines}{areas}{last}</svg>"
+
+
+@pytest.mark.parametrize(
+    ("smiles", "against"),
+    [("CC1CCCCOO1", "CC1OCCCCO1"), ("CCCCCCCCO", "CCCCCCCN"), ("CCO", "CCCCCCN"), ("CCCCCCCN", "CCO")],
+)
+def test_a_molecule_is_drawn_at_the_scale_of_the_one_it_is_compared_with(smiles, against) -> None:
+    molecule, reference = Molecule.from_smiles(smiles), Molecule.from_smiles(against)
+    assert max(lengths(molecule.to_svg(reference))) == pytest.approx(max(lengths(reference.to_svg())), rel=0.02)
+
+
+def test_what_two_molecules_share_is_in_the_same_place() -> None:
+    molecule, reference = Molecule.from_smiles("CC(C)(C)C1CC1"), Molecule.from_smiles("CCC(C)(C)C1CC1C")
+    shared, there = places(molecule.to_svg(reference)), places(reference.to_svg())
+    assert all(min(abs(p - q) for q in there) < 3 for p in shared)
+
+
+@pytest.mark.parametrize(("smiles", "against"), [("C1CCCCCCC1", "CCCCCCCC"), ("CC1(C)CC1", "CC1(C)CCC1")])
+def test_a_ring_is_not_drawn_on_what_is_no_ring(smiles, against) -> None:
+    found = lengths(Molecule.from_smiles(smiles).to_svg(Molecule.from_smiles(against)))
+    assert max(found) < 1.3 * min(found)
+
+
+def lengths(svg: str) -> list[float]:
+    """The lengths of the black lines between two ends: bonds between atoms without symbols."""
+    black = re.findall(r'd="[^"]+" style="fill:none;stroke:#000000', svg)
+    return [abs(one - other) for one, other in lines_of("".join(black))]
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        ("M 1.0,2.0 L 3.5,4.0", "M1 2l2.5 2"),
+        ("M 1,2 L 3,4 5,5 L 5.1,5.2 Z", "M1 2l2 2 2 1 0.1 0.2z"),
+        ("M 1,2 Q 3,4, 5,6 Q 7,8 9.5,9", "M1 2q2 2 4 4 2 2 4.5 3"),
+        ("M 1,2 A 3,4 0 0 1 5,6", "M 1,2 A 3,4 0 0 1 5,6"),
+    ],
+)
+def test_a_path_is_written_shorter_and_goes_the_same_way(path, short) -> None:
+    assert short_path(path) == short

@@ -1,0 +1,29 @@
+// The predictions that the filters leave, as a table: copied for a spreadsheet, or as a CSV file.
+const TABLE = ["input", "prediction", "truth", "energy", ...DATA.metrics.map((metric) => metric.name)];
+const cells = (row) => TABLE.map((name) => (ROWS[name] ?? ROWS.metrics[name])[row] ?? "");
+const csvCell = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+const tsvCell = (value) => String(value).replaceAll(/[\t\r\n]+/g, " ");
+const asCsv = (rows) => [TABLE, ...rows.map(cells)].map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");
+const asTsv = (rows) => [TABLE, ...rows.map(cells)].map((line) => line.map(tsvCell).join("\t")).join("\n");
+
+async function copyText(text) {
+  try { await navigator.clipboard.writeText(text); return true; } catch { /* not allowed here: the older way */ }
+  const box = element("textarea", { class: "visually-hidden" });
+  box.value = text;
+  document.body.append(box);
+  box.select();
+  const done = document.execCommand("copy");
+  box.remove();
+  return done;
+}
+
+byId("table-copy").addEventListener("click", async () => {
+  const rows = selected();
+  const done = await copyText(asTsv(rows));
+  byId("table-done").textContent = done ? `Copied ${rows.length} predictions.` : "This browser does not allow copying: download the CSV file.";
+});
+byId("table-csv").addEventListener("click", () => {
+  const address = URL.createObjectURL(new Blob([asCsv(selected())], { type: "text/csv;charset=utf-8" }));
+  element("a", { href: address, download: "predictions.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+});

@@ -1,0 +1,150 @@
+"""One model behind a page: what it answers to an input that a person types, with drawings and the decoder's path."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ele_core.errors import ConfigError, DataError
+from ele_core.interfaces import Choice
+from ele_core.model.files import load_model
+from ele_core.model.model import Model
+from ele_core.model.results import Predictions
+from ele_core.plugins import Registry
+from ele_core.report.drawings import Drawings
+from ele_core.report.page import render
+from ele_core.report.trajectories import usable, without_rest
+from ele_core.runs.evaluations import load_all
+from ele_core.runs.folder import CONFIG
+from ele_core.runs.run import Run
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
+
+EXAMPLES = 6
+"""How many held-out inputs the page offers."""
+LONGEST_EXAMPLE = 80
+"""Characters of the longest input that is offered as an example."""
+MOST_ANSWERS = 20
+"""The most answers for one input."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """A held-out input and its truth, as texts."""
+
+    input: str
+    truth: str
+
+
+class Trial:
+    """A model that answers one input at a time; several threads may ask."""
+
+    def __init__(self, model: Model, name: str, examples: Sequence[Example] = ()) -> None:
+        self.model = model
+        self.name = name
+        self.examples = list(examples)
+        self.decoders = {choice.name: choice for choice in usable(model)}
+        self.busy = threading.Lock()
+
+    @classmethod
+    def open(cls, folder: Path, decoder: str | None = None, registry: Registry | None = None) -> Trial:
+        """Load a run folder, or a folder that `StructuredPredictor.save` wrote; begin with `decoder`."""
+        if (folder / CONFIG).exists():
+            run = Run(folder, registry)
+            model, examples = run.model([f"decoder={decoder}"] if decoder else []), held_out(run)
+        else:
+            model, examples = load_model(folder, pick_device("auto"), registry), []
+            if decoder:
+                config = model.config.model_copy(update={"decoder": Choice(name=decoder)})
+                model = dataclasses.replace(model, config=config)
+                model.decoder(config.decoder)
+        return cls(model, folder.resolve().name, examples)
+
+    def page(self, top_k: int) -> str:
+        """The page, which asks for answers at the address `answer` beside its own."""
+        config = self.model.config
+        shown = {"name": self.name, "output": config.output.name, "input": config.input.name, "most": MOST_ANSWERS}
+        data = {
+            "decoders": list(self.decoders),
+            "decoder": config.decoder.name,
+            "examples": [dataclasses.asdict(example) for example in self.examples],
+        }
+        return render("try.html", {**shown, "top_k": top_k}, data)
+
+    def respond(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a request of the page: `input`, `decoder` and `top_k`, each checked."""
+        text, decoder, top_k = (asked.get(name) for name in ("input", "decoder", "top_k"))
+        if not isinstance(text, str) or not text.strip():
+            raise DataError("Type an input first.")
+        if not isinstance(decoder, str) or decoder not in self.decoders:
+            raise ConfigError(f"This model does not work with that decoder. Choose one of {', '.join(self.decoders)}.")
+        if type(top_k) is not int or not 1 <= top_k <= MOST_ANSWERS:
+            raise ConfigError(f"The number of answers should be a whole number from 1 to {MOST_ANSWERS}.")
+        return self.answer(text, decoder, top_k)
+
+    def answer(self, text: str, decoder: str, top_k: int) -> dict[str, Any]:
+        """The best `top_k` structures for an input, drawn, and the path to the first; `EleError` for a bad input."""
+        with self.busy:
+            started = time.monotonic()
+            choice = self.decoders[decoder]
+            found = self._decoded(text, choice, top_k)
+            seconds = time.monotonic() - started
+            return {
+                **self._drawn(found, next((each.truth for each in self.examples if each.input == text), None)),
+                "note": self.model.decoder(choice).trace_note,
+                "seconds": round(seconds, 3),
+            }
+
+    def _decoded(self, text: str, choice: Choice, top_k: int) -> Predictions:
+        try:
+            queries = self.model.queries([self.model.inputs.parse(text)])
+        except DataError as error:
+            raise DataError(error.reason) from None  # without its position: there is only one input
+        context = Context(self.model.config.seed, self.model.device)
+        decoding = self.model.decode(queries, choice, top_k=top_k, trace=True, context=context)
+        return Predictions(self.model.space, [text], decoding)
+
+    def _drawn(self, found: Predictions, truth: str | None) -> dict[str, Any]:
+        """Answers and steps; what differs from the truth is marked, or from the best answer if no truth is known."""
+        space, drawings = self.model.space, Drawings(self.model.space)
+        (prediction,) = found
+        texts = [space.format(obj) for obj in prediction.objects]
+        goal = texts[0] if truth is None else truth
+        columns = {"energy": prediction.energies}
+        right = [None] * len(texts) if truth is None else self._right(prediction.objects, truth)
+        path = found.trace() if found.decoding.trace is not None else ()
+        energies = [step.energy for step in path]
+        passed = [space.format(step.object) for step in path]
+        end = without_rest(passed, energies)
+        return {
+            "answers": [
+                {
+                    "drawing": drawings.number(text, None if text == goal else goal),
+                    "values": {name: values[rank] for name, values in columns.items()},
+                    "right": right[rank],
+                }
+                for rank, text in enumerate(texts)
+            ],
+            "known": truth is not None,
+            "goal": drawings.number(goal),
+            "steps": [step.step for step in path][:end],
+            "energies": energies[:end],
+            "drawings": [drawings.number(text, None if text == goal else goal) for text in passed[:end]],
+            "stored": drawings.stored,
+        }
+
+    def _right(self, objects: Sequence[Any], truth: str) -> list[bool]:
+        """Whether each object is the truth."""
+        space = self.model.space
+        return (space.keys(space.pack(objects)) == space.keys(space.pack([space.parse(truth)]))).all(dim=1).tolist()
+
+
+def held_out(run: Run) -> list[Example]:
+    """A few short inputs with their truths, spread over the pairs that the run was evaluated on; maybe none."""
+    rows = next((stored.rows for stored in load_all(run.folder)), [])
+    short = {row["input"]: row["truth"] for row in rows if 0 < len(row["input"]) <= LONGEST_EXAMPLE}
+    return [Example(*pair) for pair in list(short.items())[:: max(1, len(short) // EXAMPLES)][:EXAMPLES]]
