@@ -68,6 +68,7 @@ from .model.results import DecodingPath as DecodingPath
 from .model.results import PathStep as PathStep
 from .model.results import Prediction as Prediction
 from .model.results import Predictions as Predictions
+from .numerics.edit_distance import edit_distances as edit_distances
 from .numerics.keys import member as member
 from .numerics.keys import mix as mix
 from .numerics.sets import Birkhoff as Birkhoff

@@ -447,9 +447,10 @@ class InputSpace(Component, ABC, Generic[X]):
 
     @classmethod
     def defaults(cls, pairs: int) -> dict[str, Any]:
-        """Sections of a run configuration that suit these inputs and a number of training pairs, such as the backbone.
+        """What suits these inputs and a number of training pairs: the `backbone` to learn them with, as a table with a
+        name, and the options of the `kernel` that compares them.
 
-        They are used for options that the user does not give; {} leaves all of them to the core.
+        They are used for options that the user does not give. Without a backbone, the first that accepts this space is.
         """
         return {}
 

@@ -26,7 +26,12 @@ def ele_surrogates() -> Iterator[Record]:
     yield Record(
         "sketched-kernel",
         "ele_core.components.surrogates.kernel:SketchedKernelSurrogate",
-        "A kernel on flattened outputs, sketched: DSOKR's loss, for any space.",
+        "A kernel on the parts of outputs, sketched: DSOKR's loss, for any space.",
+    )
+    yield Record(
+        "parts",
+        "ele_core.components.surrogates.parts:PartsSurrogate",
+        "A fixed embedding that adds up the parts of a structure: for few pairs.",
     )
 
 
@@ -65,6 +70,16 @@ def ele_regressors() -> Iterator[Record]:
         "sketched-ridge",
         "ele_core.components.regressors.ridge:SketchedRidgeRegressor",
         "Ridge regression from a sketched input kernel, in closed form: SISOKR's.",
+    )
+    yield Record(
+        "nearest",
+        "ele_core.components.regressors.nearest:NearestRegressor",
+        "The output of the nearest training input: the baseline.",
+    )
+    yield Record(
+        "stacked",
+        "ele_core.components.regressors.stacked:StackedRegressor",
+        "A network and a kernel, added up as suits the validation pairs.",
     )
 
 

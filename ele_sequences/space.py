@@ -11,8 +11,20 @@ import torch
 from pydantic import Field, model_validator
 from torch import Generator, Tensor
 
-from ele_core import ComponentConfig, ConvexSet, Drawing, Metric, OutputSpace, Simplex, Tensors
-from ele_sequences.distance import aligned, edit_distances
+from ele_core import (
+    ComponentConfig,
+    ConvexSet,
+    Drawing,
+    Metric,
+    OutputSpace,
+    Simplex,
+    SparseRows,
+    Tensors,
+    edit_distances,
+)
+from ele_sequences.distance import aligned
+from ele_sequences.edits import gains, insertions
+from ele_sequences.features import sequence_features
 from ele_sequences.tokens import NAMES, find_separator, split_tokens, unused_separator
 
 GAP = "·"
@@ -102,9 +114,20 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return close_gaps(Tokens(torch.where(edited, label.to(batch.tokens.dtype), batch.tokens)))
 
     def moves(self, batch: Tokens, gradient: Tokens | None = None) -> tuple[Tokens, Tensor]:
-        """Sequences with one position changed to another token or to none; gaps are closed."""
-        moved, owner = super().moves(batch, gradient)
-        return close_gaps(moved), owner
+        """Sequences with one token replaced, removed or added."""
+        replaced, owner = super().moves(batch)
+        added, adder = insertions(batch.tokens, len(self.config.alphabet))
+        moved = Tokens(torch.cat([close_gaps(replaced).tokens, added]))
+        row = torch.cat([owner, adder])
+        order = torch.arange(len(row), device=row.device)
+        if gradient is not None:
+            order = gains(gradient.tokens, batch.tokens, moved.tokens, row).argsort(stable=True)
+        order = order[row[order].argsort(stable=True)]
+        return moved[order], row[order]
+
+    def features(self, batch: Tokens) -> SparseRows:
+        """Tokens, their neighbours, roughly their places, and the length: see `features.sequence_features`."""
+        return sequence_features(batch.tokens, len(self.config.alphabet))
 
     @property
     def metrics(self) -> Sequence[Metric[Tokens]]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from ele_core.cli import options
+from ele_core.cli import completion, options
 
 
 @click.command("try")
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@options.run
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port to use [default: any free one]."
 )
@@ -19,7 +19,12 @@ from ele_core.cli import options
     "--top-k", type=click.IntRange(1, 20), default=3, show_default=True, help="Structures to show per input at first."
 )
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser [default: yes].")
-@options.decoder
+@click.option(
+    "--decoder",
+    metavar="NAME",
+    shell_complete=completion.components("decoder"),
+    help="Decode with this decoder instead of the configured one.",
+)
 def try_(run: str, port: int, top_k: int, browser: bool, decoder: str | None) -> None:
     """Try a model in the browser: type an input, see what it predicts.
 

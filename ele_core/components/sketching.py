@@ -21,8 +21,10 @@ CHUNK = 2048
 NEGLIGIBLE = 1e-10
 """Eigenvalues below this share of the greatest are rounding errors: their directions are left out."""
 LARGEST_SKETCH = 1 << 16
+TANIMOTO = -1.0
+"""The stored width of a kernel that was `natural` and turned out to be Tanimoto's."""
 
-KernelName = Literal["cosine", "gaussian"]
+KernelName = Literal["cosine", "gaussian", "tanimoto", "natural"]
 
 
 class Sketch(ComponentConfig):
@@ -58,7 +60,9 @@ class KernelOptions(ComponentConfig):
     """A kernel on features, and its sketch."""
 
     kernel: KernelName = "cosine"
-    """`cosine`: ⟨φ(x), φ(x′)⟩ / ‖φ(x)‖‖φ(x′)‖. `gaussian`: exp(−‖φ(x) − φ(x′)‖² / 2 width²). Both are 1 for x = x′."""
+    """`cosine`: ⟨φ(x), φ(x′)⟩ / ‖φ(x)‖‖φ(x′)‖. `gaussian`: exp(−‖φ(x) − φ(x′)‖² / 2 width²). `tanimoto`: ⟨φ(x), φ(x′)⟩
+    / (‖φ(x)‖² + ‖φ(x′)‖² − ⟨φ(x), φ(x′)⟩). All are 1 for x = x′. `natural`: tanimoto if all features are 0 or 1, else
+    gaussian."""
     width: float | None = Field(None, gt=0)
     """The width of the Gaussian kernel; None: the median distance between the objects of the sketch."""
     sketch: Sketch = Sketch()
@@ -86,7 +90,11 @@ class SketchedKernel:
         anchors = SparseRows.cat(self._prepared(features(objects[rows])).to(torch.device("cpu")) for rows in shown)
         exact = anchors.double()  # rounding errors would look like additional directions
         inner = Products(exact)(exact)
-        width = self.options.width or (median_distance(inner) if self.options.kernel == "gaussian" else 1.0)
+        width = self.options.width or 1.0
+        if self.options.kernel == "natural" and bool((exact.values == 1).all()):
+            width = TANIMOTO
+        elif self.options.kernel in ("gaussian", "natural"):
+            width = self.options.width or median_distance(inner)
         gram = self._kernel(inner, exact.squares, exact.squares, width)
         if matrix is None:
             projection = whitening(gram, self.dim)
@@ -138,8 +146,12 @@ class SketchedKernel:
 
     def _kernel(self, inner: Tensor, squares: Tensor, others: Tensor, width: float) -> Tensor:
         """The kernel (B, a) from inner products and the squared norms (B,) and (a,)."""
-        if self.options.kernel == "cosine":
+        kernel = self.options.kernel
+        if kernel == "cosine":
             return inner
+        if kernel == "tanimoto" or (kernel == "natural" and width == TANIMOTO):
+            sums = squares.unsqueeze(1) + others
+            return inner / (sums - inner).clamp(min=torch.finfo(inner.dtype).tiny)
         distances = torch.add(squares.unsqueeze(1) + others, inner, alpha=-2).clamp_(min=0)
         return distances.mul_(-0.5 / width**2).exp_()
 

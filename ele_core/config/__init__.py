@@ -10,6 +10,7 @@ from ele_core.config.schema import (
     CandidatesConfig,
     DataConfig,
     RunConfig,
+    SelectionConfig,
     components,
     dump,
     load,
@@ -18,12 +19,14 @@ from ele_core.config.schema import (
     task_sections,
     with_output,
 )
+from ele_core.config.suggest import suited
 
 __all__ = [
     "CandidatesConfig",
     "DataConfig",
     "Option",
     "RunConfig",
+    "SelectionConfig",
     "components",
     "describe_options",
     "dump",
@@ -32,6 +35,7 @@ __all__ = [
     "override",
     "parse_overrides",
     "resolve",
+    "suited",
     "task_sections",
     "with_output",
 ]

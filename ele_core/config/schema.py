@@ -44,8 +44,9 @@ class DataConfig(ComponentConfig):
     """The column of outputs; by default the last."""
     extra: str | None = None
     """A file of outputs without inputs, for pre-training the surrogate."""
-    validation: float = Field(default=0.05, ge=0)
-    """How many pairs to validate on: a share if below 1, else a number."""
+    validation: float | None = Field(default=None, ge=0)
+    """How many pairs to validate on: a share if below 1, else a number. None: a twentieth, but at least a hundred pairs
+    if they are no more than a fifth."""
     test: float = Field(default=0.1, ge=0)
     """How many pairs to hold out for the test: a share if below 1, else a number."""
     on_error: Literal["raise", "skip"] = "raise"
@@ -57,6 +58,15 @@ class CandidatesConfig(ComponentConfig):
 
     share: float = Field(default=1.0, gt=0, le=1)
     """The share of the candidates to keep; smaller shares are contained in larger ones."""
+
+
+class SelectionConfig(ComponentConfig):
+    """What is tried on validation pairs after training, to keep what predicts best."""
+
+    decoders: tuple[str, ...] = ()
+    """Decoders to try; the best becomes the decoder of the model. Empty: only the configured one."""
+    pairs: int = Field(default=100, ge=1)
+    """The most validation pairs to decode for it."""
 
 
 class RunConfig(ComponentConfig):
@@ -82,13 +92,21 @@ class RunConfig(ComponentConfig):
     """What finds the structures of least energy for a query."""
     candidates: CandidatesConfig = CandidatesConfig()
     """The candidates that a decoder chooses from or starts at."""
+    selection: SelectionConfig = SelectionConfig()
+    """What is chosen on validation pairs after training."""
 
     _registry: Registry | None = PrivateAttr(default=None)
+    _given: dict[str, Any] | None = PrivateAttr(default=None)
 
     @property
     def registry(self) -> Registry:
         """The registry in which the names of this configuration are looked up, as given to `load`."""
         return self._registry or installed()
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given to `load`, without defaults; all options if it was made otherwise."""
+        return self.model_dump() if self._given is None else self._given
 
 
 def load(
@@ -105,15 +123,19 @@ def load(
         task_found = False
     config = validate(RunConfig, merge(defaults, given), "", registry, partial=not task_found)
     config._registry = registry
+    config._given = given
     return config
 
 
 def task_sections(task: type[Task], registry: Registry, *, own_data: bool) -> dict[str, Any]:
     """Return the sections of a task; with `own_data` without the labels and sizes of the task's outputs.
 
-    These are the required options of the output space, which it infers from data if they are not given.
+    These are the required options of the output space, which it infers from data if they are not given. Only the spaces
+    of the task are used for own data: how to train follows from the number of pairs.
     """
     sections = _tables(task.defaults())
+    if own_data:
+        sections = {name: section for name, section in sections.items() if name in ("input", "output")}
     output = sections.get("output")
     if own_data and isinstance(output, Mapping):
         fields = registry.get("output", output["name"]).Config.model_fields

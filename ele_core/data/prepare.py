@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
-from ele_core.config import RunConfig, with_output
+from ele_core.config import DataConfig, RunConfig, load, suited, with_output
 from ele_core.data.dataset import DataSet, fingerprint, split
 from ele_core.data.packing import accept, pack_all
 from ele_core.data.readers import readers
@@ -65,12 +65,14 @@ def prepare(
     The data are `pairs` if they are given, else those of the file or the task in the configuration. An input space that
     is `fitted` already, to data of another training, is used as it is.
     """
-    inputs: InputSpace[Any] = fitted or config.registry.create("input", config.input, path="input")
     if pairs is not None:
+        config = with_input_for(config, pairs.inputs)
+        inputs = fitted or input_space(config)
         space, data = load_pairs(config, pairs, context)
     elif config.data is not None:
-        space, data = load_file(config, inputs, context)
+        config, inputs, space, data = load_file(config, fitted, context)
     elif config.task is not None:
+        inputs = fitted or input_space(config)
         space, data = load_task(config, context)
     else:
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
@@ -84,7 +86,23 @@ def prepare(
     else:
         take = fit_inputs if fitted is None else pack_inputs
         data, packed = take(inputs, data, config.data.on_error if config.data else "skip")
+    own_data = pairs is not None or config.data is not None
+    config = suited(config, inputs, len(data.train), own_data=own_data)
     return Prepared(with_output(config, space.config), space, inputs, data, packed)
+
+
+def input_space(config: RunConfig) -> InputSpace[Any]:
+    """Create the input space of a configuration."""
+    inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
+    return inputs
+
+
+def with_input_for(config: RunConfig, values: Sequence[Any]) -> RunConfig:
+    """Return the configuration with an input space for vectors, if the user chose none and all inputs are vectors."""
+    if "input" in config.given or config.task or looks_like_vectors(values) is None:
+        return config
+    better = [name for name in config.registry.names("input") if config.registry.get("input", name).takes_vectors]
+    return load({**config.given, "input": better[0]}, registry=config.registry) if better else config
 
 
 def fit_by_position(inputs: InputSpace[Any], data: DataSet) -> None:
@@ -126,7 +144,9 @@ def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any
     return space, task.load(space, context)
 
 
-def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> tuple[OutputSpace[Any, Any], DataSet]:
+def load_file(
+    config: RunConfig, fitted: InputSpace[Any] | None, context: Context
+) -> tuple[RunConfig, InputSpace[Any], OutputSpace[Any, Any], DataSet]:
     """Load pairs from the user's file; every row that does not parse or fit is listed with its reason."""
     options = config.data
     assert options is not None
@@ -136,6 +156,8 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
     if left is right and len(left) and not isinstance(left[0], str):
         fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
         raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
+    config = with_input_for(config, left)
+    inputs = fitted or input_space(config)
     space, (rows, values, outputs), rejected = read_pairs(config, inputs, left, right, context)
     parts, accepted, refused = accept(outputs, space.pack)
     rejected += [Rejected(rows[i], cell_text(right[rows[i]]), reason) for i, reason in refused]
@@ -143,7 +165,7 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
     if options.on_error == "raise" or not accepted:
         refuse(rejected, options.file, skipping=options.on_error == "skip")
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
-    train, validation, test = split(len(accepted), options.validation, options.test, config.seed)
+    train, validation, test = split(len(accepted), held_out(options, len(accepted)), options.test, config.seed)
     notes = describe_columns(table, wanted), numbers_as_text(inputs, left, config.registry), described(space)
     data = DataSet(
         inputs=[values[i] for i in accepted],
@@ -159,7 +181,14 @@ def load_file(config: RunConfig, inputs: InputSpace[Any], context: Context) -> t
         lines=table.lines,
         notes=[note for note in notes if note],
     )
-    return space, data
+    return config, inputs, space, data
+
+
+def held_out(options: DataConfig, pairs: int) -> float:
+    """How many pairs to validate on, as a share or a number."""
+    if options.validation is not None:
+        return options.validation
+    return max(1, round(max(0.05 * pairs, min(100, 0.2 * pairs))))
 
 
 def read_pairs(

@@ -8,6 +8,7 @@ from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError
 from ele_core.interfaces import Learner
 from ele_core.model.model import Model
+from ele_core.model.select import select
 from ele_core.model.warm_start import start_from
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
@@ -39,7 +40,7 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     learn(model.surrogate, "surrogate", lambda: model.surrogate.fit(outputs, validation, data.extra, context), context)
     learn(model.regressor, "regressor", lambda: model.regressor.fit(*pairs, context), context)
     model.candidates = model.embed_candidates(outputs, processes=context.processes)
-    return model
+    return select(model, *pairs[1], context)
 
 
 def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:

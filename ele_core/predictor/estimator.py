@@ -60,10 +60,10 @@ class StructuredPredictor(Parameters):
         self,
         output: Section,
         *,
-        input: Section = "text",  # noqa: A002  # the name of the section in every configuration
-        surrogate: Section = "contrastive",
-        regressor: Section = "neural",
-        decoder: Section = "candidates",
+        input: Section | None = None,  # noqa: A002  # the name of the section in every configuration
+        surrogate: Section | None = None,
+        regressor: Section | None = None,
+        decoder: Section | None = None,
         share: float = 1.0,
         seed: int = 0,
         device: str = "auto",
@@ -223,6 +223,7 @@ class StructuredPredictor(Parameters):
 
     def _config(self) -> configuration.RunConfig:
         sections = {name: getattr(self, name) for name in (*self.sections, "seed", "device")}
+        sections = {name: section for name, section in sections.items() if section is not None}
         return configuration.load({**sections, "candidates": {"share": self.share}}, registry=self.registry)
 
     def _donor(self, given: Any | None, context: Context) -> Model | None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ele_core import __version__
+from ele_core.config import dump
 from ele_core.data.dataset import DataSet
 from ele_core.data.prepare import Prepared
 from ele_core.errors import ModelError
@@ -20,7 +21,7 @@ from ele_core.files.locks import locked
 from ele_core.model.files import describe, load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.train import assemble, fit
-from ele_core.runs.folder import CHECKPOINTS, DATA, IDENTITY, MODEL, check_free, unfinished
+from ele_core.runs.folder import CHECKPOINTS, CONFIG, DATA, IDENTITY, MODEL, check_free, unfinished
 from ele_core.runs.identity import judge, write_identity
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
@@ -90,9 +91,11 @@ def train_in(
         monitor = Callbacks(context.monitor, *((journal,) if processes.main else ()))
         try:
             with monitor.training(folder, journal.evaluations):
-                fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
+                model = fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
             if processes.main:
                 remove_unfinished(folder, MODEL)
+                if model.config != prepared.config:  # a decoder was chosen
+                    write_text(folder / CONFIG, dump(model.config))
                 save_model(model, folder / MODEL)
         except OSError as error:  # a full disk: the last checkpoints are intact
             what = f"cannot be written: {error.strerror or error}."

@@ -207,6 +207,34 @@ def with_callbacks(monitor: Monitor, callbacks: Sequence[Callback]) -> Callbacks
     return Callbacks(monitor, *listed)
 
 
+class StageNames(Monitor):
+    """A monitor that renames stages, for a component that runs the stages of others as its own."""
+
+    def __init__(self, monitor: Monitor, names: Mapping[str, str]) -> None:
+        self.monitor = monitor
+        self.names = names
+
+    def step(self, stage: str, step: int, loss: Tensor) -> None:
+        """Forward under the new name."""
+        self.monitor.step(self.names.get(stage, stage), step, loss)
+
+    def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
+        """Forward under the new name."""
+        self.monitor.evaluation(self.names.get(stage, stage), step, metrics, best=best)
+
+    def stage_end(self, stage: str) -> None:
+        """Forward under the new name."""
+        self.monitor.stage_end(self.names.get(stage, stage))
+
+    def message(self, text: str) -> None:
+        """Forward."""
+        self.monitor.message(text)
+
+    def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
+        """Forward under the new name."""
+        return self.monitor.progress(items, description=self.names.get(description, description), total=total)
+
+
 class Callbacks(Monitor):
     """A monitor and any number of callbacks as one; only the monitor shows progress."""
 

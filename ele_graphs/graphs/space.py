@@ -11,11 +11,12 @@ import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
-from ele_core import ComponentConfig, ConvexSet, Metric, OutputSpace, Simplex, SymmetricSimplex, Tensors
+from ele_core import ComponentConfig, ConvexSet, Metric, OutputSpace, Simplex, SparseRows, SymmetricSimplex, Tensors
 from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
 from ele_graphs.graphs.keys import graph_keys
 from ele_graphs.graphs.moves import graph_moves
+from ele_graphs.graphs.wl import graph_features
 
 Label = str | int
 Y = TypeVar("Y")

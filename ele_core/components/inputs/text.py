@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -18,14 +18,17 @@ from ele_core.components.inputs.tokens import SPECIAL, Cutter, Tokens
 from ele_core.errors import ConfigError, EleError, InvalidInput, ModelError
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.numerics.edit_distance import edit_distances
 from ele_core.numerics.keys import mix
-from ele_core.numerics.sparse import SparseRows
+from ele_core.numerics.sparse import Products, SparseRows
 from ele_core.numerics.tensors import Tensors
 
 PADDING = 0
 """The token after the end of a text."""
 UNKNOWN = 1
 """The token that stands for every token outside the vocabulary."""
+SHORTLIST, SHORTLISTED_AT_ONCE = 64, 128
+"""Texts whose edit distance from a text is measured to find the nearest, and texts compared at a time."""
 LONGEST = 1 << 16
 """The greatest `max_length`: a limit on the width of batches, which a file from somebody else may set."""
 
@@ -159,6 +162,19 @@ class TextInput(InputSpace[str]):
         assert isinstance(batch, Texts)
         return gram_counts(batch, grams)
 
+    def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
+        """By the edit distance, among the texts that share the most runs of up to three tokens."""
+        assert isinstance(batch, Texts)
+        assert isinstance(others, Texts)
+        return nearest_texts(batch, others)
+
+    @classmethod
+    def defaults(cls, pairs: int) -> dict[str, Any]:
+        """A recurrent network whose size follows the number of pairs, and a kernel on runs of tokens."""
+        width = 256 if pairs >= 3000 else 128
+        gru = {"name": "gru", "embedding": 64, "layers": 1 if pairs < 30_000 else 2, "width": width, "dropout": 0.2}
+        return {"backbone": gru, "kernel": {"kernel": "cosine", "grams": 4}}
+
     def sizes(self, batch: Tensors) -> Tensor | None:
         """(B,) the number of tokens in each text."""
         return batch.lengths if isinstance(batch, Texts) else None
@@ -211,6 +227,25 @@ class TextInput(InputSpace[str]):
             what = f"the text has the token {token!r}, which is not in the vocabulary."
             fix = "Train on texts that contain it, or set `unknown` to 'token' to read it as <unk>."
             raise InvalidInput(what, index=index, fix=fix)
+
+
+def nearest_texts(batch: Texts, others: Texts) -> tuple[Tensor, Tensor]:
+    """The row of `others` nearest to each text by the edit distance, and the distance: (B,), (B,) float.
+
+    Only the `SHORTLIST` texts with the most similar counts of runs of one to three tokens are compared.
+    """
+    products, found = Products(gram_counts(others, 3).normalised()), []
+    for part in batch.chunks(SHORTLISTED_AT_ONCE) if len(batch) else []:
+        likely = products(gram_counts(part, 3).normalised()).topk(min(SHORTLIST, len(others)), dim=1).indices
+        left = part[torch.arange(len(part)).repeat_interleave(likely.shape[1])]
+        right = others[likely.flatten()]
+        width = int(max(left.lengths.max(), right.lengths.max()))
+        distances = edit_distances(left.tokens[:, :width], right.tokens[:, :width]).view_as(likely)
+        least = distances.min(dim=1)
+        found.append((likely.gather(1, least.indices[:, None])[:, 0], least.values))
+    if not found:
+        return torch.zeros(0, dtype=torch.int64), torch.zeros(0)
+    return torch.cat([rows for rows, _ in found]), torch.cat([distances for _, distances in found])
 
 
 def gram_counts(texts: Texts, longest: int) -> SparseRows:

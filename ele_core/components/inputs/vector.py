@@ -17,6 +17,7 @@ from torch import Tensor
 from ele_core.errors import InvalidInput, ModelError, counted
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.numerics.sparse import nearest_rows
 from ele_core.numerics.tensors import Tensors
 
 Vector: TypeAlias = npt.NDArray[np.float64] | Sequence[float]
@@ -39,9 +40,9 @@ class VectorInput(InputSpace[Vector]):
     class Config(ComponentConfig):
         """What is done to vectors before a backbone sees them."""
 
-        standardise: bool = True
+        standardise: bool | None = None
         """Whether each feature is shifted and scaled to mean 0 and deviation 1 over the training vectors; a feature
-        that is constant there is only shifted."""
+        that is constant there is only shifted. None: yes, unless every number is 0 or 1."""
 
     config: Config
     Batch: ClassVar[type[Tensors]] = Vectors
@@ -78,7 +79,8 @@ class VectorInput(InputSpace[Vector]):
             what = "there are no vectors to learn the dimension from."
             raise InvalidInput(what, fix="Give at least one training vector.")
         matrix = _matrix(values, None)
-        if self.config.standardise:
+        binary = bool(np.isin(matrix, (0, 1)).all())
+        if self.config.standardise or (self.config.standardise is None and not binary):
             mean, deviation = matrix.mean(axis=0), matrix.std(axis=0)
             # Rounding gives a constant feature a deviation near zero, which would blow up any other value.
             varies = deviation > 1e-9 * np.abs(matrix).max(axis=0)
@@ -95,6 +97,19 @@ class VectorInput(InputSpace[Vector]):
     def examples(self) -> list[Vector]:
         """Vectors of three numbers."""
         return [[1.0, 2.0, 3.0], [3.0, 2.0, -1.0], [0.5, 0.25, 8.0], [4.0, 4.0, 4.0]]
+
+    def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
+        """By the Tanimoto distance if all vectors hold only 0 and 1, else by the Euclidean distance."""
+        assert isinstance(batch, Vectors)
+        assert isinstance(others, Vectors)
+        binary = bool(((others.values == 0) | (others.values == 1)).all())
+        return nearest_rows(self.features(batch), self.features(others), "tanimoto" if binary else "euclidean")
+
+    @classmethod
+    def defaults(cls, pairs: int) -> dict[str, Any]:
+        """A perceptron whose size follows the number of pairs, and a kernel on vectors."""
+        hidden = [512] if pairs < 10_000 else [1024, 1024]
+        return {"backbone": {"name": "mlp", "hidden": hidden, "dropout": 0.3}, "kernel": {"kernel": "natural"}}
 
     def save(self, folder: Path) -> None:
         """Write `vector.json`: the mean and the deviation of each feature, with all their digits."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
@@ -16,6 +17,7 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
+from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
 
 STACKED, COPIED = "stacked", "copied"
@@ -65,6 +67,11 @@ class StackedRegressor(Regressor):
     @property
     def _stacked(self) -> list[str]:
         return [name for name in self.parts if name != "copying"] or list(self.parts)
+
+    def planned(self, examples: int, extra: int) -> list[PlannedStage]:
+        """The stages of all regressors, under the names of their sections."""
+        plans = {name: part.planned(examples, extra) for name, part in self.parts.items()}
+        return [dataclasses.replace(stage, name=name) for name, plan in plans.items() for stage in plan]
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Fit each regressor, then the weights; a resumed training skips those that were finished."""

@@ -1,0 +1,76 @@
+"""Choose what predicts best on validation pairs: the way of the regressor, and the decoder."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ele_core.config import RunConfig
+from ele_core.interfaces import Choice, Metric
+from ele_core.model.evaluate import measure
+from ele_core.model.model import Model
+from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.context import Context
+from ele_core.runtime.work import Work
+
+
+@dataclasses.dataclass(frozen=True)
+class Tried:
+    """One way to predict, and the mean of the deciding metric on validation pairs."""
+
+    way: str
+    decoder: Choice
+    value: float
+
+    def __str__(self) -> str:
+        with_way = f"{self.way}, " if self.way else ""
+        return f"{with_way}{self.decoder.name} {self.value:.3g}"
+
+
+def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Model:
+    """Return the model with the decoder and the way of its regressor that predict best; report what was tried.
+
+    Nothing is tried if there is nothing to choose from.
+    """
+    config = model.config
+    decoders = [decoder_of(config, name) for name in config.selection.decoders] or [config.decoder]
+    ways = list(model.regressor.ways) or [""]
+    if len(decoders) * len(ways) == 1 or not config.selection.decoders:
+        return model
+    metric = deciding(model)
+    inputs, outputs = inputs[: config.selection.pairs], outputs[: config.selection.pairs]
+    quiet = dataclasses.replace(context, work=Work())
+    tried = []
+    for way in ways:
+        if way:
+            model.regressor.choose(way)
+        queries = model.regressor.predict(inputs)
+        for decoder in decoders:
+            predicted = model.decode(queries, decoder, context=quiet).best
+            value = measure(model, predicted, outputs, quiet)[metric.name].float().mean().item()
+            tried.append(Tried(way, decoder, value))
+    best = min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
+    if best.way:
+        model.regressor.choose(best.way)
+    listed = "; ".join(map(str, tried))
+    context.monitor.message(f"{metric.name} on {len(outputs)} validation pairs: {listed}. Chosen: {best}")
+    return dataclasses.replace(model, config=config.model_copy(update={"decoder": best.decoder}))
+
+
+def deciding(model: Model) -> Metric[Any]:
+    """Return the metric that decides: the first that measures a distance, else the primary one.
+
+    Few pairs often give no exact prediction at all, and a distance still tells good from bad.
+    """
+    metrics = model.space.metrics
+    return next((metric for metric in metrics if metric.direction == "min"), metrics[0])
+
+
+def decoder_of(config: RunConfig, name: str) -> Choice:
+    """Return the configured decoder if it has this name, else the decoder of this name with its default options."""
+    if config.decoder.name == name:
+        return config.decoder
+    from ele_core.config import resolve
+
+    options = resolve("decoder", name, "selection.decoders", config.registry)[1]
+    return Choice.model_validate({"name": name, **options.model_dump(mode="json")})
