@@ -235,7 +235,7 @@ class StructuredPredictor(Parameters):
             return getattr(self, "model_", None)
         if isinstance(source, StructuredPredictor):
             return source._fitted()
-        return None if source is False else donor_model(source, context, self.registry)
+        return None if source is None or source is False else donor_model(source, context, self.registry)
 
 
 def as_section(choice: Choice) -> dict[str, Any]:
