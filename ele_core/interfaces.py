@@ -447,10 +447,10 @@ class InputSpace(Component, ABC, Generic[X]):
 
     @classmethod
     def defaults(cls, pairs: int) -> dict[str, Any]:
-        """What suits these inputs and a number of training pairs: the `backbone` to learn them with, as a table with a
-        name, and the options of the `kernel` that compares them.
+        """What suits these inputs and a number of training pairs; used for options that the user does not give.
 
-        They are used for options that the user does not give. Without a backbone, the first that accepts this space is.
+        `backbone`: the network that learns from them, as a table with its name; without it, the first that accepts this
+        space. `kernel`: options of the kernel regression that compares them.
         """
         return {}
 

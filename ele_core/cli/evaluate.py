@@ -14,6 +14,7 @@ from ele_core.cli import options
 
 if TYPE_CHECKING:
     from ele_core.cli.console import Console
+    from ele_core.model.baselines import Baselines
     from ele_core.runs.run import Run
 
 
@@ -75,20 +76,21 @@ def evaluate(
             return
     if found is not None:
         console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
-        show(found.metrics, opened, console)
+        show(found.metrics, found.baselines, opened, console)
         return
     if target:
         from ele_core.runs.records import record
 
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
-    show(result.metrics, opened, console)
+    show(result.metrics, result.baselines, opened, console)
 
 
-def show(metrics: Mapping[str, float], run: Run, console: Console) -> None:
-    """Print the metrics, and the published results of the task."""
-    console.json(dict(metrics))
+def show(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
+    """Print the metrics, the baselines, and the published results of the task."""
+    console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}})
     for name, value in metrics.items():
         console.show(f"{name:<20}{value:10.4f}")
+    show_baselines(metrics, found, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
         console.show(f"Published ({source}):")
@@ -96,3 +98,17 @@ def show(metrics: Mapping[str, float], run: Run, console: Console) -> None:
             if reference.source == source:
                 values = ", ".join(f"{name} {value:g}" for name, value in reference.values.items())
                 console.show(f"  {reference.name}: {values}")
+
+
+def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
+    """Print what predicting without a model gives, and a warning if the model is behind it."""
+    from ele_core.model.baselines import behind
+
+    if not found:
+        return
+    console.show("Without a model:")
+    for name, means in found.items():
+        console.show(f"  {name}: {', '.join(f'{metric} {value:.4g}' for metric, value in means.items())}")
+    space = run.config.registry.create("output", run.config.output, path="output")
+    if warning := behind(space, metrics, found):
+        console.note(f"Warning: {warning}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ele_core.display.notebook import table
 from ele_core.errors import DataError, counted
-from ele_core.interfaces import Choice, Decoding
+from ele_core.interfaces import Choice, Decoding, Metric, OutputSpace
 from ele_core.model.model import BLOCK, Model
 from ele_core.model.results import Predictions
 from ele_core.numerics.keys import member
@@ -31,6 +31,8 @@ class Evaluation:
     decoder: Choice
     queries: Tensor
     """(B, q): the predictions of the regressor, or with `oracle` the embeddings of the truths."""
+    baselines: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    """Means of the metrics of predictions without a model, if the training pairs are known: see `baselines`."""
 
     def rows(self, model: Model, inputs: Sequence[Any]) -> list[dict[str, str]]:
         """Return texts for a table, one mapping per example: `input`, `prediction`, `truth`, `energy`, each metric."""
@@ -70,7 +72,7 @@ def evaluate(
     queries = model.surrogate.embed(outputs) if oracle else model.regressor.predict(packed)
     error = None if oracle else model.surrogate.energy(queries, outputs)
     decoding = model.decode(queries, decoder, context=context)
-    values = measure(model, decoding.best, outputs, context)
+    values = measure(model.space, decoding.best, outputs, context)
     metrics = {name: value.float().mean().item() for name, value in values.items()}
     if model.candidates is not None:
         unseen = ~member(model.space.keys(outputs), of=model.space.keys(model.candidates.batch))
@@ -83,10 +85,18 @@ def evaluate(
     return Evaluation(metrics, values, decoding, outputs, decoder or model.config.decoder, queries)
 
 
-def measure(model: Model, predicted: Any, true: Any, context: Context) -> dict[str, Tensor]:
+def deciding(space: OutputSpace[Any, Any]) -> Metric[Any]:
+    """Return the metric that tells good from bad predictions: the first that measures a distance, else the primary one.
+
+    Few pairs often give no exact prediction at all, and a distance still tells good from bad.
+    """
+    return next((metric for metric in space.metrics if metric.direction == "min"), space.metrics[0])
+
+
+def measure(space: OutputSpace[Any, Any], predicted: Any, true: Any, context: Context) -> dict[str, Tensor]:
     """Compute each metric of the space, one value per example; `exact` is always among them."""
-    metrics = {metric.name: metric for metric in model.space.metrics}
-    metrics.setdefault("exact", model.space.exact_match)
+    metrics = {metric.name: metric for metric in space.metrics}
+    metrics.setdefault("exact", space.exact_match)
 
     def block(first: int, end: int, _: Context) -> dict[str, Tensor]:
         some = slice(first, end)

@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from ele_core.config import RunConfig
-from ele_core.interfaces import Choice, Metric
-from ele_core.model.evaluate import measure
+from ele_core.interfaces import Choice
+from ele_core.model.evaluate import deciding, measure
 from ele_core.model.model import Model
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
@@ -37,7 +37,7 @@ def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Mod
     ways = list(model.regressor.ways) or [""]
     if len(decoders) * len(ways) == 1 or not config.selection.decoders:
         return model
-    metric = deciding(model)
+    metric = deciding(model.space)
     inputs, outputs = inputs[: config.selection.pairs], outputs[: config.selection.pairs]
     quiet = dataclasses.replace(context, work=Work())
     tried = []
@@ -47,7 +47,7 @@ def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Mod
         queries = model.regressor.predict(inputs)
         for decoder in decoders:
             predicted = model.decode(queries, decoder, context=quiet).best
-            value = measure(model, predicted, outputs, quiet)[metric.name].float().mean().item()
+            value = measure(model.space, predicted, outputs, quiet)[metric.name].float().mean().item()
             tried.append(Tried(way, decoder, value))
     best = min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
     if best.way:
@@ -55,15 +55,6 @@ def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Mod
     listed = "; ".join(map(str, tried))
     context.monitor.message(f"{metric.name} on {len(outputs)} validation pairs: {listed}. Chosen: {best}")
     return dataclasses.replace(model, config=config.model_copy(update={"decoder": best.decoder}))
-
-
-def deciding(model: Model) -> Metric[Any]:
-    """Return the metric that decides: the first that measures a distance, else the primary one.
-
-    Few pairs often give no exact prediction at all, and a distance still tells good from bad.
-    """
-    metrics = model.space.metrics
-    return next((metric for metric in metrics if metric.direction == "min"), metrics[0])
 
 
 def decoder_of(config: RunConfig, name: str) -> Choice:

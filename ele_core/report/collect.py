@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ele_core.errors import counted
 from ele_core.interfaces import Learner
+from ele_core.model.baselines import behind
 from ele_core.model.model import Model
 from ele_core.report.advice import advice
 from ele_core.report.drawings import Drawings
@@ -58,7 +59,10 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         "table": headline.table(others, run.references()),
         "loss": headline.loss(),
         "ranks": ranks(model, queries, truths, context),
-        "advice": advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders(model)),
+        "advice": [
+            *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.baselines)]),
+            *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders(model)),
+        ],
         "primary": label(primary.name),
         "count": counted(len(measured), "prediction"),
     }

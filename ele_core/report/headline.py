@@ -107,6 +107,7 @@ class Headline:
             return ResultsRow(name, kind, texts, values.get(primary), note)
 
         rows = [row(reference.name, "published", reference.values) for reference in references]
+        rows += [row(name, "ours", means, "without a model") for name, means in own.baselines.items()]
         for outcome in (*others, own):
             note = "from the true embedding" if outcome.settings["oracle"] else ""
             kind = "this" if outcome is own else "ours"

@@ -19,6 +19,7 @@ from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
 from ele_core.files.tables import as_csv
 from ele_core.interfaces import Decoder
+from ele_core.model.baselines import Baselines
 from ele_core.model.evaluate import Evaluation
 
 FOLDER = "predictions"
@@ -44,6 +45,8 @@ class StoredEvaluation:
     candidates: Mapping[str, Any]
     metrics: Mapping[str, float]
     date: str
+    baselines: Baselines = dataclasses.field(default_factory=dict)
+    """Means of the metrics of predictions without a model; empty in evaluations of 0.1.0 and from true embeddings."""
     result: Evaluation | None = dataclasses.field(default=None, repr=False, compare=False)
     """The evaluation itself, if it was made in this process: queries and structures need not be computed again."""
     table: list[dict[str, str]] | None = dataclasses.field(default=None, repr=False, compare=False)
@@ -94,11 +97,13 @@ def store(
         "decoder": decoder,
         "candidates": candidates,
         "metrics": result.metrics,
+        "baselines": result.baselines,
         "date": date,
         "table": hashlib.sha256(table.encode()).hexdigest(),
     }
     write_text(file.with_suffix(".json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    return StoredEvaluation(file, key, settings, decoder, candidates, result.metrics, date, result, rows)
+    found = file, key, settings, decoder, candidates, result.metrics, date, result.baselines
+    return StoredEvaluation(*found, result, rows)
 
 
 def find(run: Path, key: str) -> StoredEvaluation | None:
@@ -128,6 +133,9 @@ def load(file: Path) -> StoredEvaluation | None:
     try:
         metrics = {str(name): float(value) for name, value in content["metrics"].items()}
         parts = [dict(content[part]) for part in ("settings", "decoder", "candidates")]
-        return StoredEvaluation(table, str(content["key"]), parts[0], parts[1], parts[2], metrics, str(content["date"]))
+        given = content.get("baselines", {}).items()
+        baselines = {str(name): {str(m): float(v) for m, v in means.items()} for name, means in given}
+        found = table, str(content["key"]), parts[0], parts[1], parts[2], metrics, str(content["date"])
+        return StoredEvaluation(*found, baselines)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(file), fix="Remove it, and evaluate again.") from None

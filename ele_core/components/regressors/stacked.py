@@ -52,8 +52,8 @@ class StackedRegressor(Regressor):
             for name, choice in given.items()
             if choice is not None
         }
-        self.weights = torch.zeros(len(self._stacked))
-        self.copies = torch.zeros(1)
+        self.weights = [0.0] * len(self._stacked)
+        self.copies = False
 
     @property
     def ways(self) -> Sequence[str]:
@@ -62,7 +62,7 @@ class StackedRegressor(Regressor):
 
     def choose(self, way: str) -> None:
         """Use the sum, or copying alone."""
-        self.copies.fill_(way == COPIED)
+        self.copies = way == COPIED
 
     @property
     def _stacked(self) -> list[str]:
@@ -85,17 +85,17 @@ class StackedRegressor(Regressor):
             context.work.finish(f"regressor {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
         targets = context.processes.spread(self.surrogate.embed, validation[1])
         predicted = [context.processes.spread(self.parts[name].predict, validation[0]) for name in self._stacked]
-        self.weights = best_weights(predicted, targets)
+        self.weights = best_weights(predicted, targets).tolist()
         errors = {name: _error(own, targets) for name, own in zip(self._stacked, predicted, strict=True)}
         joint = sum(weight * own for weight, own in zip(self.weights, predicted, strict=True))
-        shares = " + ".join(f"{w:.2f} {name}" for w, name in zip(self.weights.tolist(), self._stacked, strict=True))
+        shares = " + ".join(f"{w:.2f} {name}" for w, name in zip(self.weights, self._stacked, strict=True))
         listed = ", ".join(f"{name} {error:.3f}" for name, error in errors.items())
         together = f"; together {_error(joint, targets):.3f} ({shares})" if len(errors) > 1 else ""
         context.monitor.message(f"regression error on validation pairs: {listed}{together}")
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are."""
-        if bool(self.copies):
+        if self.copies:
             return self.parts["copying"].predict(inputs)
         if not self._used():
             raise ModelError("the regressor was used before it was fitted.", fix="Call `fit` first.")
@@ -103,16 +103,17 @@ class StackedRegressor(Regressor):
         return functional.normalize(query, dim=1) if self.surrogate.spherical else query
 
     def state(self) -> dict[str, Tensor]:
-        """The weights, and the state of every regressor that is used."""
-        used = ["copying"] if bool(self.copies) else [name for name, _ in self._used()] or self._stacked
-        states = [prefixed(name, self.parts[name].state()) for name in used]
-        return {"weights": self.weights, "copies": self.copies, **{k: v for state in states for k, v in state.items()}}
+        """The weights and the state of every regressor; of `copying` only if it is used, as it holds all inputs."""
+        kept = [name for name in self.parts if name in self._stacked or self.copies]
+        states = [prefixed(name, self.parts[name].state()) for name in kept]
+        mixed = {"weights": torch.tensor(self.weights), "copies": torch.tensor([float(self.copies)])}
+        return {**mixed, **{key: value for state in states for key, value in state.items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights and the regressors that are used."""
-        if state["weights"].shape != self.weights.shape or state["copies"].shape != (1,):
+        if state["weights"].shape != (len(self.weights),) or state["copies"].shape != (1,):
             raise ModelError("the weights of the regressors have another shape.", fix="Save the model again.")
-        self.weights, self.copies = state["weights"], state["copies"]
+        self.weights, self.copies = state["weights"].tolist(), bool(state["copies"])
         for name, part in self.parts.items():
             own = Snapshot(state).part(name)
             if own:
@@ -122,10 +123,9 @@ class StackedRegressor(Regressor):
         """Move every regressor."""
         for part in self.parts.values():
             part.to(device)
-        self.weights, self.copies = self.weights.to(device), self.copies.to(device)
         return self
 
-    def _used(self) -> list[tuple[str, Tensor]]:
+    def _used(self) -> list[tuple[str, float]]:
         return [(name, weight) for name, weight in zip(self._stacked, self.weights, strict=True) if weight > 0]
 
 

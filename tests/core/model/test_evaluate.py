@@ -68,7 +68,7 @@ def test_packed_inputs_are_taken_as_they_are(predictor, pairs):
 def test_exact_match_is_measured_also_where_a_space_does_not_list_it(predictor, monkeypatch):
     monkeypatch.setattr(SequenceSpace, "metrics", property(lambda _: ()))
     batch = outputs(predictor, ["12", "3"])
-    measured = measure(predictor.model_, batch, outputs(predictor, ["12", "4"]), Context())
+    measured = measure(predictor.model_.space, batch, outputs(predictor, ["12", "4"]), Context())
     assert measured["exact"].tolist() == [1.0, 0.0]
 
 
