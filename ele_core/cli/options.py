@@ -51,18 +51,22 @@ checkpoint_every = click.option(
 
 
 class RunFolder(click.ParamType[str]):
-    """The path of a run folder, which exists; a shell completes it."""
+    """The path of a run folder, which exists, or the name of an installed model; a shell completes the path."""
 
     name = "run"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuse a path that is not a folder."""
         from ele_core.errors import ConfigError
+        from ele_core.model.pretrained import installed_models
 
         if Path(value).is_dir():
             return value
+        models = installed_models()
+        if value in models and not Path(value).exists():
+            return str(models[value])
         what = "this is a file, not a run folder." if Path(value).exists() else "there is no such run folder."
-        close = get_close_matches(value, completion.runs(""), n=1)
+        close = get_close_matches(value, [*completion.runs(""), *models], n=1)
         fix = f"Did you mean {close[0]}?" if close else "Give a folder that `ele train -o FOLDER` wrote."
         raise ConfigError(what, where=value, fix=fix)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from ele_core.data.prepare import Prepared
 from ele_core.interfaces import Metric, OutputSpace
 from ele_core.model.evaluate import deciding, measure
 from ele_core.runtime.context import Context
+from ele_core.runtime.work import Work
 
 COPYING = "copying the nearest input's output"
 FREQUENT = "the most frequent output"
@@ -27,6 +29,7 @@ def baselines(prepared: Prepared, rows: Tensor, context: Context) -> dict[str, d
     (`InputSpace.nearest`): the edit distance of texts, the Tanimoto distance of fingerprints.
     """
     data, space = prepared.data, prepared.space
+    context = dataclasses.replace(context, work=Work())  # its results are not those of the model's predictions
     nearest, _ = prepared.inputs.nearest(prepared.packed[rows], prepared.packed[data.train])
     frequent = torch.full_like(rows, int(data.train[most_frequent(space.keys(data.outputs[data.train]))]))
     predicted = {COPYING: data.train[nearest], FREQUENT: frequent}

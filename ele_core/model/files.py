@@ -60,11 +60,6 @@ def load_model(folder: Path, device: torch.device, registry: Registry | None = N
         raise ModelError(what, where=str(folder)) from error
 
 
-def model_folder(folder: str | Path) -> Path:
-    """Return the folder of the model inside a run, or `folder` itself if it is not a run."""
-    return Path(folder) / "model" if (Path(folder) / "model").is_dir() else Path(folder)
-
-
 def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     """Build the components with their saved weights; shapes are compared before memory is allocated."""
     space: OutputSpace[Any, Any] = config.registry.create("output", config.output, path="output")

@@ -15,8 +15,9 @@ from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Choice, Task
 from ele_core.model.evaluate import Evaluation, evaluate
-from ele_core.model.files import load_model, model_folder, save_model
+from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
+from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed

@@ -10,8 +10,9 @@ from typing import Any
 from ele_core.config import RunConfig
 from ele_core.data.prepare import Pairs, Prepared, prepare
 from ele_core.errors import ConfigError, InvalidObject
-from ele_core.model.files import load_model, model_folder
+from ele_core.model.files import load_model
 from ele_core.model.model import Model
+from ele_core.model.pretrained import model_folder
 from ele_core.model.train import assemble, fit
 from ele_core.model.warm_start import adopt_output, digest, shared_inputs
 from ele_core.plugins import Registry

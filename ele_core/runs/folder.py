@@ -30,11 +30,6 @@ LARGEST_DATA = 1 << 30
 """Bytes of the largest data.json, which lists every row."""
 
 
-def model_folder(folder: Path) -> Path:
-    """The folder of the model: that of a run, or `folder` itself if it is a saved model."""
-    return folder / MODEL if (folder / MODEL).is_dir() else folder
-
-
 def check_free(folder: Path) -> None:
     """Refuse a folder that is not empty or cannot be created."""
     if unfinished(folder):

@@ -15,7 +15,8 @@ from ele_core.config.diff import DECODING
 from ele_core.errors import Locked
 from ele_core.files.archive import MANIFEST, digest
 from ele_core.files.locks import locked
-from ele_core.runs.folder import CHECKPOINTS, model_folder
+from ele_core.model.pretrained import model_folder
+from ele_core.runs.folder import CHECKPOINTS
 from ele_core.runs.identity import versions
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
