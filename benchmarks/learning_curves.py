@@ -45,7 +45,11 @@ def main() -> None:
     parser.add_argument("--words", type=Path, help="words and phonemes, for pronunciation")
     parser.add_argument("--names", type=Path, help="PubChem identifiers, for chemical-names")
     parser.add_argument("--output", type=Path, help="the record to add to")
+    parser.add_argument("--figure", type=Path, help="only draw the record of --output, as SVG")
     options = parser.parse_args()
+    if options.figure:
+        draw(json.loads(options.output.read_text("utf-8"))["results"], options.figure)
+        return
     for name in options.sets:
         space, rows = SETS[name]
         pairs = list(dict.fromkeys(rows(options)))
@@ -110,6 +114,30 @@ def add(file: Path, result: dict[str, object]) -> None:
         "results": results,
     }
     write_text(file, json.dumps(record, indent=2) + "\n")
+
+
+def draw(results: list[dict[str, object]], file: Path) -> None:
+    """Draw one panel for each set: the mean distance from the truth over the number of pairs."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(result["set"] for result in results))
+    with mpl.rc_context({"svg.hashsalt": "ele", "font.size": 9}):
+        figure = Figure(figsize=(2.4 * len(names), 2.6), layout="constrained")
+        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            own = [result for result in results if result["set"] == name]
+            sizes, metric = [result["pairs"] for result in own], own[0]["metric"]
+            axes.plot(sizes, [result["model"][metric] for result in own], "o-", color="#0072b2", label="defaults")
+            styles = ("s--", "^:")
+            for style, baseline in zip(styles, own[0]["baselines"], strict=True):
+                values = [result["baselines"][baseline][metric] for result in own]
+                axes.plot(sizes, values, style, color="#999999", label=baseline)
+            axes.set(xscale="log", xlabel="pairs", title=name, ylim=(0, None), xticks=sizes)
+            axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            axes.set_xticks([], minor=True)
+        figure.axes[0].set_ylabel("mean distance from the truth")
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        figure.savefig(file, metadata={"Date": None})
 
 
 def number_words(_: argparse.Namespace) -> Iterator[Row]:

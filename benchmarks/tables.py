@@ -268,6 +268,31 @@ def startup() -> str:
     return table(["program", "CPU time", "to `import torch`", "date"], rows)
 
 
+def learning_curves() -> str:
+    """The defaults on a user's own file, by the number of pairs, beside predictions without a model."""
+    rows = []
+    for each in loaded("learning-curves.json")["results"]:
+        metric, (copied, frequent) = each["metric"], each["baselines"].values()
+        model = each["model"][metric]
+        rows.append(
+            [
+                each["set"],
+                f"{each['pairs']:,}",
+                metric.replace("_", " "),
+                f"{model:.2f}",
+                f"{copied[metric]:.2f}",
+                f"{frequent[metric]:.2f}",
+                f"{100 * (1 - model / copied[metric]):.0f} %",
+                f"{100 * each['model']['exact']:.1f} %",
+                f"{100 * copied['exact']:.1f} %",
+                f"{each['seconds']['training'] / 60:.0f} min",
+                each["date"],
+            ]
+        )
+    head = ["data", "pairs", "distance", "defaults", "copying", "most frequent", "ahead of copying", "exact"]
+    return table([*head, "exact, copying", "training", "date"], rows)
+
+
 def same_results() -> str:
     """The runs that are equal to those of an earlier revision, and their times."""
     found = loaded("same-results.json")
@@ -362,6 +387,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "checkpoints": checkpoints,
     "startup": startup,
     "same-results": same_results,
+    "learning-curves": learning_curves,
     **{f"table1-{scale}": partial(table1, scale) for scale in TABLE1.scales},
     **{f"oracle-{scale}": partial(table1_oracle, scale) for scale in TABLE1.scales},
 }
