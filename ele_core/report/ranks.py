@@ -9,10 +9,11 @@ from torch import Tensor
 
 from ele_core.errors import EleError
 from ele_core.model.model import Model
+from ele_core.report.budget import affordable
 from ele_core.runtime.context import Context
 
 MOST = 200
-"""How many inputs are decoded again; more would cost as much as another evaluation."""
+"""How many inputs are decoded again, or fewer if the decoder is slow; more would cost as much as an evaluation."""
 SHOWN = (1, 2, 3, 5, 10)
 """The numbers of first answers that are shown."""
 
@@ -28,10 +29,11 @@ class Ranks:
 
 def ranks(model: Model, queries: Tensor, truths: Any, context: Context) -> Ranks | None:
     """Decode the first inputs once more, for as many answers as are shown; None if the decoder gives only one."""
-    count, deepest = min(MOST, len(queries)), min(SHOWN[-1], len(model.candidates or ()))
-    if not count or deepest < 2:
+    deepest = min(SHOWN[-1], len(model.candidates or ()))
+    if not len(queries) or deepest < 2:
         return None
     try:
+        count = affordable(model, queries[:MOST], top_k=deepest, context=context)
         decoding = model.decode(queries[:count], top_k=deepest, context=context)
     except EleError:  # fewer answers than asked for: a small share of the candidates, or a decoder with one answer
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -12,12 +13,14 @@ from torch import Tensor
 from ele_core.errors import EleError
 from ele_core.interfaces import Choice, Metric, Trace
 from ele_core.model.model import Model
+from ele_core.report.budget import affordable
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
 from ele_core.runtime.context import Context
 
 TRIED, SHOWN = 8, 3
-"""How many inputs per group are decoded, and how many of them are shown: those with the most structures."""
+"""How many inputs per group are decoded, fewer if the decoder is slow, and how many of them are shown: those with the
+most structures."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,22 +50,28 @@ def trajectories(
     context: Context,
 ) -> list[Trajectory]:
     """Trajectories of every decoder that records a trace, for some rows of each group; `queries` are of all rows."""
-    rows = [row for group in groups.values() for row in group[:TRIED]]
-    if not rows:
+    wanted = interleaved([group[:TRIED] for group in groups.values()])
+    if not wanted:
         return []
     metric = next(iter(model.space.metrics))
     found = []
     for decoder in traceable(model):
+        rows = wanted[: affordable(model, queries[wanted], decoder, context=context)]
         trace = model.decode(queries[rows], decoder, trace=True, context=context).trace
         if trace is None:
             continue
         note = model.decoder(decoder).trace_note
         ways = [followed(model, trace, place, metric, measured.texts["truth"][row]) for place, row in enumerate(rows)]
         for group, members in groups.items():
-            own = [rows.index(row) for row in members[:TRIED]]
+            own = [rows.index(row) for row in members[:TRIED] if row in rows]
             longest = sorted(own, key=lambda place: -len(set(ways[place].texts)))[:SHOWN]
             found += [ways[place].drawn(decoder.name, note, group, rows[place], drawings) for place in sorted(longest)]
     return found
+
+
+def interleaved(groups: Sequence[Sequence[int]]) -> list[int]:
+    """The first row of each group, then the second of each, and so on."""
+    return [row for ranked in zip_longest(*groups) for row in ranked if row is not None]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ from ele_core.report.learning_curves import Curve, curves, deciding, duration
 from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
 from ele_core.report.ranks import Ranks, ranks
+from ele_core.report.trajectories import interleaved
 from ele_core.runs.evaluations import StoredEvaluation, load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -402,6 +403,18 @@ def test_the_truth_is_counted_among_the_first_answers(copy):
     second = model.decode(queries, top_k=2, context=context).structures[torch.arange(1, 60, 2)]
     found = dict(ranks(model, queries, second, context).shares)
     assert (found[1], found[2], found[10]) == (0.0, 1.0, 1.0)
+
+
+def test_a_slow_decoder_is_followed_for_fewer_inputs(copy, monkeypatch):
+    monkeypatch.setattr("ele_core.report.budget.SECONDS", 0.0)
+    data = data_of(write_report(Run(copy), Wanted(examples=9), Monitor()))
+    ways = [way for way in data["trajectories"] if way["decoder"] == "pgd"]
+    assert [way["group"] for way in ways] == ["worst", "typical"], "the first of the first two groups"
+    assert [way["row"] for way in ways] == [data["groups"]["worst"][0], data["groups"]["typical"][0]]
+
+
+def test_rows_of_groups_are_taken_in_turn():
+    assert interleaved([[1, 2, 3], [4], [5, 6]]) == [1, 4, 5, 2, 6, 3]
 
 
 def test_first_answers_need_at_least_two_candidates(copy):
