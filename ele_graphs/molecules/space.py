@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ele_core import Drawing, InvalidOutput, Metric
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
+from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
 from ele_graphs.molecules.molecule import Molecule, shown
 
@@ -42,8 +43,10 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """The allowed bonds."""
         max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
         """The largest number of heavy atoms."""
-        legal_moves: bool = True
-        """Whether `search` visits only molecules in which no atom has more bonds than its neutral element allows."""
+        legal_moves: Literal["valid"] | bool = "valid"
+        """`valid`: `search` visits, and `pgd` rounds to, connected molecules in which no atom has more bonds than its
+        neutral element allows. As in 0.1.0, true: `search` keeps to the bonds, but a molecule may fall apart; false:
+        any graph."""
 
         @field_validator("elements")
         @classmethod
@@ -138,19 +141,19 @@ class MoleculeSpace(GraphSpace[Molecule]):
             return Drawing(text)
         return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
 
-    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
-        """Molecules one edit away; with `legal_moves`, without those in which an atom has too many bonds."""
-        moved, owner = super().moves(batch, gradient)
-        if not self.config.legal_moves:
-            return moved, owner
-        legal = self.within_valence(moved).nonzero().flatten()
-        return moved[legal], owner[legal]
+    @property
+    def rules(self) -> Rules | None:
+        """What `search` keeps, by the option `legal_moves`."""
+        legal = self.config.legal_moves
+        return self._valence_rules(connected=legal == "valid") if legal else None
 
     def within_valence(self, batch: Graphs) -> Tensor:
         """(B,) bool: whether no atom's bonds add up to more than the valence of its neutral element."""
-        orders = torch.tensor([0, *(ORDERS[bond] for bond in self.config.bonds)], device=batch.device)
-        allowed = torch.tensor([0, *self._valences], device=batch.device)
-        return (orders[batch.edges.long()].sum(dim=2) <= allowed[batch.nodes.long()]).all(dim=1)
+        return self._valence_rules(connected=False).hold(batch)
+
+    def _valence_rules(self, *, connected: bool) -> Rules:
+        orders = (ORDERS[bond] for bond in self.config.bonds)
+        return Rules((0, *orders), (0, *self._valences), connected)
 
     @cached_property
     def _valences(self) -> list[int]:
