@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ele_core import Drawing, InvalidOutput, Metric
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
+from ele_graphs.graphs.mending import mended
 from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
 from ele_graphs.molecules.molecule import Molecule, shown
@@ -140,6 +141,12 @@ class MoleculeSpace(GraphSpace[Molecule]):
         if not molecule.atoms:
             return Drawing(text)
         return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
+
+    def unrelax(self, point: Graphs) -> Graphs:
+        """The likeliest atoms and bonds; with `legal_moves = "valid"` mended to a connected molecule within valence."""
+        nearest = super().unrelax(point)
+        rules = self.rules
+        return mended(nearest, point, rules) if rules and rules.connected else nearest
 
     @property
     def rules(self) -> Rules | None:
