@@ -48,7 +48,8 @@ def _lightened(graphs: Graphs, likely: Tensor, rules: Rules) -> Graphs:
     while len(rows):
         part = Graphs(graphs.nodes[rows], edges[rows])
         over = rules.weigh(part).sum(dim=2) > limit[rows]
-        rows, part, over = (each[over.any(dim=1)] for each in (rows, part, over))
+        still = over.any(dim=1)
+        rows, part, over = rows[still], part[still], over[still]
         edges[rows] = torch.where(_weakest(part, likely[rows], over), lower[part.edges.long()], part.edges)
     return graphs.replace(edges=edges)
 
@@ -57,7 +58,9 @@ def _weakest(graphs: Graphs, likely: Tensor, over: Tensor) -> Tensor:
     """(B, m, m) bool: the edges that are the least likely ones of each of their ends that is overloaded (B, m)."""
     chance = likely.double().gather(3, graphs.edges.long()[..., None])[..., 0]
     pairs = torch.arange(graphs.max_nodes**2, device=graphs.device).view(graphs.max_nodes, -1).triu()
-    chance = chance + chance.transpose(1, 2) + TIE * (pairs + pairs.T)  # of equally likely edges the first is the least likely
+    chance = (
+        chance + chance.transpose(1, 2) + TIE * (pairs + pairs.T)
+    )  # of equally likely edges the first is the least likely
     chance = chance.masked_fill((graphs.edges == 0) | ~(over[:, :, None] | over[:, None, :]), torch.inf)
     least = chance == chance.amin(dim=2, keepdim=True)
     return chance.isfinite() & (least | ~over[:, :, None]) & (least.transpose(1, 2) | ~over[:, None, :])
@@ -65,7 +68,9 @@ def _weakest(graphs: Graphs, likely: Tensor, over: Tensor) -> Tensor:
 
 def _next_lower(weights: tuple[int, ...]) -> Tensor:
     """(S,) the edge label of the next lower weight."""
-    lower = [max((w, label) for label, w in enumerate(weights) if w < weight) if weight else (0, 0) for weight in weights]
+    lower = [
+        max((w, label) for label, w in enumerate(weights) if w < weight) if weight else (0, 0) for weight in weights
+    ]
     return torch.tensor([label for _, label in lower])
 
 

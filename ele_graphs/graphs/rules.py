@@ -43,7 +43,7 @@ class Rules:
 
 
 def legal_edits(graphs: Graphs, rules: Rules) -> tuple[Tensor, ...]:
-    """Whether the nodes that an edit changes keep the rules: a bool for each edit, in the order of the families in `graph_moves`.
+    """Whether the nodes that an edit changes keep the rules: a bool for each edit of each family, as in `graph_moves`.
 
     The result of such an edit keeps all rules if its graph does.
     """
