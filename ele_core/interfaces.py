@@ -197,6 +197,15 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         """
         return {}
 
+    @classmethod
+    def parser(cls, options: Mapping[str, Any]) -> Callable[[str], Y]:
+        """The function that reads the objects of a file under the `options` of this space; by default `parse`."""
+        return cls.parse
+
+    def losses(self, objects: Sequence[Y]) -> str:
+        """A line before training on what reading or packing drops from `objects`; by default nothing is said."""
+        return ""
+
     def describe(self) -> str:
         """What was inferred from data, for a line `output: …` before training; by default nothing is said."""
         return ""

@@ -123,15 +123,18 @@ def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[Outpu
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     extra = () if pairs.extra is None else pairs.extra
     space = inferred_space(space_type, [*pairs.outputs, *extra], config.output.options, config.output.name)
+    outputs = pack_all(space, pairs.outputs, context)
+    lost = space.losses(pairs.outputs)
     data = DataSet(
         inputs=pairs.inputs,
-        outputs=pack_all(space, pairs.outputs, context),
+        outputs=outputs,
         train=pairs.train,
         validation=pairs.validation,
         test=torch.arange(0),
         source="fit",
         fingerprint="",
         extra=None if pairs.extra is None else pack_all(space, pairs.extra, context, first=len(pairs.outputs)),
+        notes=[lost] if lost else [],
     )
     return space, data
 
@@ -166,7 +169,8 @@ def load_file(
         refuse(rejected, options.file, skipping=options.on_error == "skip")
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
     train, validation, test = split(len(accepted), held_out(options, len(accepted)), options.test, config.seed)
-    notes = describe_columns(table, wanted), numbers_as_text(inputs, left, config.registry), described(space)
+    lost = space.losses([outputs[i] for i in accepted])
+    notes = describe_columns(table, wanted), numbers_as_text(inputs, left, config.registry), described(space), lost
     data = DataSet(
         inputs=[values[i] for i in accepted],
         outputs=space.Batch.cat(parts),
@@ -198,11 +202,12 @@ def read_pairs(
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     texts = [cell_text(cell) for cell in right if not isinstance(cell, Unreadable)]
     options = {**space_type.infer_format(texts, config.output.options), **config.output.options}
+    parse = space_type.parser(options)
     rejected: list[Rejected] = []
     rows, values, outputs = [], [], []
     for row in context.monitor.progress(range(len(left)), description="reading pairs"):
         x = parsed(inputs.parse, left, row, rejected, vectors=inputs.takes_vectors)
-        y = None if x is None else parsed(space_type.parse, right, row, rejected)
+        y = None if x is None else parsed(parse, right, row, rejected)
         if y is not None:
             rows.append(row)
             values.append(x)
@@ -266,7 +271,8 @@ def load_extra(file: str, space: OutputSpace[Any, Any], context: Context, regist
     (texts,), _ = read_columns(file, [FIRST], readers(registry))
     rejected: list[Rejected] = []
     shown = context.monitor.progress(range(len(texts)), description="reading extra outputs")
-    objects = [y for row in shown if (y := parsed(space.parse, texts, row, rejected)) is not None]
+    parse = space.parser(dict(space.config))
+    objects = [y for row in shown if (y := parsed(parse, texts, row, rejected)) is not None]
     parts, accepted, _ = accept(objects, space.pack)
     found = counted(len(accepted), "extra output")
     context.monitor.message(f"{file}: {found}, {len(texts) - len(accepted):,} left out")

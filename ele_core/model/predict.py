@@ -52,7 +52,8 @@ def predict_texts(
 def candidates_from_texts(model: Model, texts: Sequence[Cell], context: Context) -> Candidates:
     """Make candidates of texts; those that cannot be read are listed in one error."""
     rejected: list[Rejected] = []
-    objects = [parsed(model.space.parse, texts, row, rejected) for row in range(len(texts))]
+    parse = model.space.parser(dict(model.space.config))
+    objects = [parsed(parse, texts, row, rejected) for row in range(len(texts))]
     refuse(rejected, "candidates")
     return model.embed_candidates(pack_all(model.space, objects, context))
 

@@ -41,6 +41,8 @@ def train(
         if donor is not None and error.fix is None:
             error.fix = f"The {error.noun}s must be in the spaces of the model to start from."
         raise
+    for note in prepared.data.notes:
+        monitor.message(note)
     if run is not None:
         return fit_in(run, prepared, context, every=every, donor=donor)
     with monitor.training():

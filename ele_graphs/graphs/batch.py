@@ -141,13 +141,16 @@ def repad(graphs: Graphs, max_nodes: int) -> Graphs:
 
 
 def component_counts(graphs: Graphs) -> Tensor:
-    """(B,) int64: the number of connected components of each graph.
+    """(B,) int64: the number of connected components of each graph: each has one node that keeps its own index."""
+    own = torch.arange(graphs.max_nodes, device=graphs.device)
+    return ((components(graphs) == own) & graphs.real).sum(dim=1)
 
-    Every node takes the least index it can reach; a component has one node that keeps its own.
-    """
+
+def components(graphs: Graphs) -> Tensor:
+    """(B, m) int64: the least index of a node that each node can reach, equal within a connected component."""
     own = torch.arange(graphs.max_nodes, device=graphs.device)
     adjacent = (graphs.edges != 0) | torch.eye(graphs.max_nodes, dtype=torch.bool, device=graphs.device)
     least = own.expand(len(graphs), -1)
     for _ in range(graphs.max_nodes):
         least = torch.where(adjacent, least[:, None, :], graphs.max_nodes).amin(dim=2)
-    return ((least == own) & graphs.real).sum(dim=1)
+    return least

@@ -16,17 +16,30 @@ from torch import Tensor
 
 from ele_graphs.graphs.augmentations import Alphabet
 from ele_graphs.graphs.batch import Graphs
+from ele_graphs.graphs.rules import Rules, legal_edits
 
 
-def graph_moves(graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None) -> tuple[Graphs, Tensor]:
+def graph_moves(
+    graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None, rules: Rules | None = None
+) -> tuple[Graphs, Tensor]:
     """Every graph one edit away from each of `graphs`, and the row (M,) int64 that each belongs to.
 
     Rows stay in order. With `gradient` (of a loss, at the relaxed batch) the edits of a row are sorted by their
-    first-order change of the loss, smallest first. Isomorphic results are not merged.
+    first-order change of the loss, smallest first. Isomorphic results are not merged. With `rules`, only the results
+    that keep them.
     """
     change = _Change.of(graphs, alphabet, gradient)
     families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift]
     gains = [family(graphs, change) for family in families]
+    if rules is None:
+        return _applied(graphs, gains)
+    legal = legal_edits(graphs, rules)
+    result, row = _applied(graphs, [_where(kept, gain) for kept, gain in zip(legal, gains, strict=True)])
+    return _kept(result, row, ~rules.hold(graphs), rules)
+
+
+def _applied(graphs: Graphs, gains: Sequence[Tensor]) -> tuple[Graphs, Tensor]:
+    """The results of all possible edits, and their rows; `gains` has a tensor for each family."""
     ranked = torch.cat([gain.flatten(1) for gain in gains], dim=1).sort(dim=1, stable=True)
     row, rank = ranked.values.isfinite().nonzero(as_tuple=True)
     move = ranked.indices[row, rank]
@@ -38,6 +51,16 @@ def graph_moves(graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None) -> 
         apply(result, own, _coordinates(move[own], gain.shape[1:]))
         move = move - count
     return result, row
+
+
+def _kept(result: Graphs, row: Tensor, broken: Tensor, rules: Rules) -> tuple[Graphs, Tensor]:
+    """The results without those of a graph that is itself `broken` (B,) and that do not mend it."""
+    doubtful = broken[row].nonzero().flatten()
+    if not len(doubtful):
+        return result, row
+    keep = torch.ones_like(row, dtype=torch.bool)
+    keep[doubtful] = rules.hold(result[doubtful])
+    return result[keep], row[keep]
 
 
 def _coordinates(index: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:

@@ -16,6 +16,7 @@ from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
 from ele_graphs.graphs.keys import graph_keys
 from ele_graphs.graphs.moves import graph_moves
+from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.wl import graph_features
 
 Label = str | int
@@ -85,7 +86,12 @@ class GraphSpace(OutputSpace[Y, Graphs]):
 
     def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
         """Graphs one edit away, and the row that each belongs to: see `moves.graph_moves`."""
-        return graph_moves(batch, self.alphabet, gradient)
+        return graph_moves(batch, self.alphabet, gradient, self.rules)
+
+    @property
+    def rules(self) -> Rules | None:
+        """What every result of `moves` keeps; by default any graph of the space is allowed."""
+        return None
 
     def features(self, batch: Graphs) -> SparseRows:
         """Neighbourhoods of nodes: see `wl.graph_features`."""

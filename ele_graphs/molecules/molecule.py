@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ele_core import InvalidOutput
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LONGEST_SHOWN = 80
 """The most characters of a SMILES that an error shows."""
+Fragments = Literal["refuse", "largest"]
+"""What to do with a molecule of several fragments, such as a salt."""
 
 
 @dataclass(frozen=True)
@@ -28,28 +30,34 @@ class Molecule:
     """Element symbols."""
     bonds: tuple[tuple[int, int, str], ...]
     """Triples (atom, atom, "single" | "double" | "triple"), the lower atom first, sorted."""
+    dropped: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What was dropped when it was read: `fragments`, `stereo`, `isotopes`, `radicals`, `charges`, or `needed charges`
+    if the molecule is not valid without them."""
 
     @classmethod
-    def from_smiles(cls, smiles: str) -> Self:
-        """Read a SMILES: canonical without stereo, kekulized, no hydrogens. Raises `InvalidOutput` with the reason."""
+    def from_smiles(cls, smiles: str, fragments: Fragments = "refuse") -> Self:
+        """Read a SMILES: canonical without stereo, kekulized, no hydrogens. Raises `InvalidOutput` with the reason.
+
+        fragments: `largest` takes the largest of several fragments.
+        """
         from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read
 
         try:
-            reading = read(smiles)
+            reading = read(smiles, largest=fragments == "largest")
         except UnreadableMolecule as refused:
             raise InvalidOutput(f"{shown(smiles)!r}: {refused}") from None
-        return cls(reading.atoms, reading.bonds)
+        return cls(reading.atoms, reading.bonds, reading.dropped)
 
     @classmethod
-    def from_rdkit(cls, molecule: Chem.Mol) -> Self:
+    def from_rdkit(cls, molecule: Chem.Mol, fragments: Fragments = "refuse") -> Self:
         """Convert an RDKit molecule, as `from_smiles` does. Raises `InvalidOutput` with the reason."""
         from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read_molecule
 
         try:
-            reading = read_molecule(molecule)
+            reading = read_molecule(molecule, largest=fragments == "largest")
         except UnreadableMolecule as refused:
             raise InvalidOutput(str(refused)) from None
-        return cls(reading.atoms, reading.bonds)
+        return cls(reading.atoms, reading.bonds, reading.dropped)
 
     @cached_property
     def smiles(self) -> str | None:

@@ -1,7 +1,7 @@
 """The only module that imports rdkit: SMILES to atoms and bonds, back to molecules, and drawings.
 
 It imports neither torch nor ele_core, so that the workers of `reader` start fast.
-Charges, hydrogens, stereo and isotopes are left out: a molecule is its atoms and bonds.
+Charges, hydrogens, stereo, isotopes and radicals are left out: a molecule is its atoms and bonds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -33,6 +33,7 @@ BOND_TYPES = {
     "triple": Chem.BondType.TRIPLE,
     "quadruple": Chem.BondType.QUADRUPLE,
 }
+NO_STEREO = (Chem.BondStereo.STEREONONE, Chem.BondStereo.STEREOANY)
 LARGEST = 1000
 """The most heavy atoms of a molecule that is read: to write a SMILES canonically takes quadratic time."""
 HIGHLIGHT = (1.0, 0.74, 0.35)
@@ -72,10 +73,15 @@ class Reading:
     smiles: str
     atoms: Atoms
     bonds: Bonds
+    dropped: tuple[str, ...] = ()
+    """What the graph does not hold of it: see `_dropped`."""
 
 
-def read(smiles: str, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
-    """Parse, write canonically without stereo, parse again, kekulize, drop hydrogens. Raises `UnreadableMolecule`."""
+def read(smiles: str, limits: Limits = Limits(), *, largest: bool = False) -> Reading:  # noqa: B008  # frozen
+    """Parse, write canonically without stereo, parse again, kekulize, drop hydrogens. Raises `UnreadableMolecule`.
+
+    largest: of several fragments read the largest; by default they are refused.
+    """
     text = smiles.strip() if isinstance(smiles, str) else ""
     if not text:
         raise UnreadableMolecule("empty SMILES")
@@ -83,7 +89,7 @@ def read(smiles: str, limits: Limits = Limits()) -> Reading:  # noqa: B008  # fr
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
             raise UnreadableMolecule(_why_not(text))
-        return read_molecule(molecule, limits)
+        return read_molecule(molecule, limits, largest=largest)
 
 
 @dataclass(frozen=True)
@@ -127,9 +133,17 @@ def rewritten(smiles: str, seed: int) -> str | None:
         return None if molecule is None else str(Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=seed)[0])
 
 
-def read_molecule(molecule: Chem.Mol, limits: Limits = Limits()) -> Reading:  # noqa: B008  # frozen
+def read_molecule(
+    molecule: Chem.Mol,
+    limits: Limits = Limits(),  # noqa: B008  # frozen
+    *,
+    largest: bool = False,
+) -> Reading:
     """Read an RDKit molecule as `read` does a SMILES."""
     with quiet():
+        if largest and len(fragments := Chem.GetMolFrags(molecule, asMols=True)) > 1:
+            reading = read_molecule(max(fragments, key=_size), limits)
+            return replace(reading, dropped=("fragments", *reading.dropped))
         if molecule.GetNumHeavyAtoms() > LARGEST:
             raise UnreadableMolecule(f"{count_atoms(molecule.GetNumHeavyAtoms())}, more than {LARGEST}")
         canonical = Chem.MolToSmiles(molecule, isomericSmiles=False)
@@ -142,7 +156,8 @@ def read_molecule(molecule: Chem.Mol, limits: Limits = Limits()) -> Reading:  # 
         if len(atoms) < limits.min_atoms:
             raise UnreadableMolecule(f"{count_atoms(len(atoms))} only, fewer than {limits.min_atoms}")
         _check_elements(atoms, limits)
-        return Reading(canonical, atoms, _bonds(again, limits))
+        bonds = _bonds(again, limits)
+        return Reading(canonical, atoms, bonds, _dropped(molecule, atoms, bonds))
 
 
 def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol | None:
@@ -262,10 +277,40 @@ def _check_size(canonical: str, molecule: Chem.Mol, limits: Limits) -> None:
     if not canonical:
         raise UnreadableMolecule("no atoms")
     if "." in canonical:
-        raise UnreadableMolecule(f"{canonical.count('.') + 1} fragments, one expected: {canonical}")
+        how = 'output.fragments = "largest" takes the largest'
+        raise UnreadableMolecule(f"{canonical.count('.') + 1} fragments, one expected: {canonical} ({how})")
     heavy = molecule.GetNumHeavyAtoms()
     if limits.max_atoms is not None and heavy > limits.max_atoms:
         raise UnreadableMolecule(f"{count_atoms(heavy)}, more than max_atoms = {limits.max_atoms}")
+
+
+def _size(molecule: Chem.Mol) -> tuple[int, str]:
+    """The number of heavy atoms, then the SMILES, which puts fragments of one size in an order."""
+    heavy = molecule.GetNumHeavyAtoms()
+    return heavy, Chem.MolToSmiles(molecule) if heavy <= LARGEST else ""
+
+
+def _dropped(molecule: Chem.Mol, atoms: Atoms, bonds: Bonds) -> tuple[str, ...]:
+    """What a graph does not hold of a molecule: `stereo`, `isotopes`, `radicals`, `charges`, or `needed charges`.
+
+    Charges that `build` finds again, as in nitro groups, are not lost. `needed charges`: not valid without them.
+    """
+    own = list(molecule.GetAtoms())
+    found = {
+        "stereo": any(atom.GetChiralTag() != Chem.ChiralType.CHI_UNSPECIFIED for atom in own)
+        or any(bond.GetStereo() not in NO_STEREO for bond in molecule.GetBonds()),
+        "isotopes": any(atom.GetIsotope() for atom in own),
+        "radicals": any(atom.GetNumRadicalElectrons() for atom in own),
+    }
+    if charges := _charges(molecule):
+        built = build(atoms, bonds)
+        found["needed charges" if built is None else "charges"] = built is None or _charges(built) != charges
+    return tuple(name for name, lost in found.items() if lost)
+
+
+def _charges(molecule: Chem.Mol) -> list[tuple[str, int]]:
+    """The element and the charge of each charged atom, sorted."""
+    return sorted((atom.GetSymbol(), charge) for atom in molecule.GetAtoms() if (charge := atom.GetFormalCharge()))
 
 
 def _check_elements(atoms: Atoms, limits: Limits) -> None:

@@ -1,9 +1,10 @@
-"""`molecule`: molecules as graphs of atoms and bonds, read from SMILES or RDKit; predictions need not be valid."""
+"""`molecule`: molecules as graphs of atoms and bonds, read from SMILES or RDKit; predictions are valid by default."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from ele_core import Drawing, InvalidOutput, Metric
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
+from ele_graphs.graphs.mending import mended
+from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
-from ele_graphs.molecules.molecule import Molecule, shown
+from ele_graphs.molecules.molecule import Fragments, Molecule, shown
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 Bond = Literal["single", "double", "triple", "quadruple"]
 ELEMENTS = ("C", "N", "O", "F")
 BONDS: tuple[Bond, ...] = ("single", "double", "triple")
+DROPPED = ("stereo", "charges", "isotopes", "radicals")
 ORDERS: dict[str, int] = {"single": 1, "double": 2, "triple": 3, "quadruple": 4}
 
 
@@ -42,8 +46,12 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """The allowed bonds."""
         max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
         """The largest number of heavy atoms."""
-        legal_moves: bool = True
-        """Whether `search` visits only molecules in which no atom has more bonds than its neutral element allows."""
+        fragments: Fragments = "refuse"
+        """What to do with a molecule of several fragments, such as a salt: refuse it, or take the largest fragment."""
+        legal_moves: Literal["valid"] | bool = "valid"
+        """`valid`: `search` visits, and `pgd` rounds to, connected molecules in which no atom has more bonds than its
+        neutral element allows. As in 0.1.0, true: `search` keeps to the bonds, but a molecule may fall apart; false:
+        any graph."""
 
         @field_validator("elements")
         @classmethod
@@ -106,8 +114,17 @@ class MoleculeSpace(GraphSpace[Molecule]):
     @classmethod
     def parse(cls, text: str) -> Molecule:
         """A molecule from its SMILES, or from a graph as JSON. Raises `InvalidOutput` with the reason."""
+        return cls._parse(text)
+
+    @classmethod
+    def parser(cls, options: Mapping[str, Any]) -> Callable[[str], Molecule]:
+        """`parse`, with several fragments read as `options` say."""
+        return partial(cls._parse, fragments=options.get("fragments", "refuse"))
+
+    @classmethod
+    def _parse(cls, text: str, fragments: Fragments = "refuse") -> Molecule:
         if not text.lstrip().startswith("{"):
-            return Molecule.from_smiles(text)
+            return Molecule.from_smiles(text, fragments)
         from ele_graphs.graphs.networkx_space import read_json  # imports networkx, as below: few molecules need it
         from ele_graphs.molecules.rdkit_adapter import in_order
 
@@ -138,19 +155,25 @@ class MoleculeSpace(GraphSpace[Molecule]):
             return Drawing(text)
         return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
 
-    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
-        """Molecules one edit away; with `legal_moves`, without those in which an atom has too many bonds."""
-        moved, owner = super().moves(batch, gradient)
-        if not self.config.legal_moves:
-            return moved, owner
-        legal = self.within_valence(moved).nonzero().flatten()
-        return moved[legal], owner[legal]
+    def unrelax(self, point: Graphs) -> Graphs:
+        """The likeliest atoms and bonds; with `legal_moves = "valid"` mended to a connected molecule within valence."""
+        nearest = super().unrelax(point)
+        rules = self.rules
+        return mended(nearest, point, rules) if rules and rules.connected else nearest
+
+    @property
+    def rules(self) -> Rules | None:
+        """What `search` keeps, by the option `legal_moves`."""
+        legal = self.config.legal_moves
+        return self._valence_rules(connected=legal == "valid") if legal else None
 
     def within_valence(self, batch: Graphs) -> Tensor:
         """(B,) bool: whether no atom's bonds add up to more than the valence of its neutral element."""
-        orders = torch.tensor([0, *(ORDERS[bond] for bond in self.config.bonds)], device=batch.device)
-        allowed = torch.tensor([0, *self._valences], device=batch.device)
-        return (orders[batch.edges.long()].sum(dim=2) <= allowed[batch.nodes.long()]).all(dim=1)
+        return self._valence_rules(connected=False).hold(batch)
+
+    def _valence_rules(self, *, connected: bool) -> Rules:
+        orders = (ORDERS[bond] for bond in self.config.bonds)
+        return Rules((0, *orders), (0, *self._valences), connected)
 
     @cached_property
     def _valences(self) -> list[int]:
@@ -174,7 +197,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
     @classmethod
     def infer(cls, objects: Sequence[Molecule | str | Chem.Mol], options: Mapping[str, Any]) -> Config:
         """Find elements (C N O F first, then by name), bonds and size in `objects`; `options` take precedence."""
-        molecules = [as_molecule(obj) for obj in objects]
+        molecules = [as_molecule(obj, options.get("fragments", "refuse")) for obj in objects]
         elements = {symbol for molecule in molecules for symbol in molecule.atoms}
         bonds = {bond for molecule in molecules for *_, bond in molecule.bonds}
         found = {
@@ -188,6 +211,20 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """The elements and the size."""
         return f"molecules of {' '.join(self.config.elements)}, at most {self.config.max_atoms} heavy atoms"
 
+    def losses(self, objects: Sequence[Molecule | str | Chem.Mol]) -> str:
+        """How many molecules lost stereo, charges, isotopes, radicals or fragments when they were read."""
+        fragments = self.config.fragments
+        lost = Counter(
+            name for obj in objects if not _loses_nothing(obj) for name in as_molecule(obj, fragments).dropped
+        )
+        dropped = [f"{name} from {lost[name]:,}" for name in DROPPED if lost[name]]
+        said = [f"dropped {', '.join(dropped)}"] if dropped else []
+        if lost["fragments"]:
+            said.append(f"kept the largest fragment of {lost['fragments']:,}")
+        if lost["needed charges"]:
+            said.append(f"not valid without their charges, which are dropped: {lost['needed charges']:,}")
+        return f"molecules: {'; '.join(said)}" if said else ""
+
     def examples(self) -> list[Molecule]:
         """The molecules of a short list that the configuration allows."""
         smiles = ("CO", "C=O", "C#N", "CCO", "C1CC1", "CC(C)O", "NC=O", "FC=C", "C", "N", "O", "CC", "CCC", "CC(=O)O")
@@ -199,7 +236,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def _checked(self, obj: Molecule | str | Chem.Mol, index: int) -> Molecule:
         """The object as a `Molecule` of this space. Raises `InvalidOutput` with the index and the reason."""
         try:
-            molecule = as_molecule(obj)
+            molecule = as_molecule(obj, self.config.fragments)
         except InvalidOutput as refused:
             raise self.invalid(refused.what, index) from None
         if reason := self._reason(molecule):
@@ -220,17 +257,22 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return None
 
 
-def as_molecule(obj: object) -> Molecule:
+def as_molecule(obj: object, fragments: Fragments = "refuse") -> Molecule:
     """Convert a SMILES or an RDKit molecule to a `Molecule`, or return a `Molecule`. Raises `InvalidOutput`."""
     if isinstance(obj, Molecule):
         return obj
     if isinstance(obj, str):
-        return Molecule.from_smiles(obj)
+        return Molecule.from_smiles(obj, fragments)
     from ele_graphs.molecules.rdkit_adapter import is_molecule
 
     if is_molecule(obj):
-        return Molecule.from_rdkit(obj)  # type: ignore[arg-type]  # checked above
+        return Molecule.from_rdkit(obj, fragments)  # type: ignore[arg-type]  # checked above
     raise InvalidOutput(f"expected a SMILES, an RDKit molecule or a Molecule, not {type(obj).__name__}")
+
+
+def _loses_nothing(obj: object) -> bool:
+    """Whether a SMILES has no brackets, stereo or fragments: then there is no need to read it."""
+    return isinstance(obj, str) and not set(obj) & set("[/\\.")
 
 
 def _in_order(found: Iterable[str], first: Sequence[str]) -> tuple[str, ...]:

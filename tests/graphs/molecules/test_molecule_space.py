@@ -7,7 +7,7 @@ import torch
 from rdkit import Chem
 
 from ele_core.errors import InvalidOutput
-from ele_graphs.graphs.batch import Graphs, from_lists
+from ele_graphs.graphs.batch import Graphs, component_counts, from_lists
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.space import MoleculeSpace
 
@@ -127,3 +127,107 @@ def test_one_molecule_too_large_for_any_space_is_refused_alone():
     assert space.config.max_atoms == 64
     with pytest.raises(InvalidOutput, match=r"output 1: .*70 atoms, more than max_atoms = 64"):
         space.pack(["CCO", "C" * 70])
+
+
+def with_broken_ones(smiles: list[str]) -> Graphs:
+    """Molecules, and graphs that are not connected, have too many bonds, or both."""
+    broken = from_lists([[1, 1, 3], [4, 1, 4], [4, 1, 1]], [[(0, 1, 1)], [(0, 1, 2), (1, 2, 1)], [(0, 1, 2)]], 9)
+    return Graphs.cat([SPACE.pack(smiles), broken])
+
+
+def test_valid_moves_are_all_moves_to_connected_molecules_within_valence() -> None:
+    start = with_broken_ones(["CCO", "C#N", "CC(=O)F", "C1CC1CO", "C1CC1C2CC2", "C[N+](=O)[O-]", "c1ccccc1", "C"])
+    free, bonds = (MoleculeSpace(MoleculeSpace.Config(legal_moves=legal)) for legal in (False, True))
+    point = SPACE.relax(start)
+    gradient = point.map(lambda part: torch.randn(part.shape, generator=torch.Generator().manual_seed(0)))
+    for ranked_by in (None, gradient):
+        everything, owner = free.moves(start, ranked_by)
+        within, connected = free.within_valence(everything), component_counts(everything) == 1
+        assert (within & ~connected).any()
+        assert (connected & ~within).any()
+        for space, kept in ((bonds, within), (SPACE, within & connected)):
+            moved, row = space.moves(start, ranked_by)
+            assert torch.equal(row, owner[kept])
+            assert torch.equal(moved.nodes, everything.nodes[kept])
+            assert torch.equal(moved.edges, everything.edges[kept])
+
+
+def test_every_valid_move_leads_to_a_valid_molecule() -> None:
+    space = MoleculeSpace(MoleculeSpace.Config(elements=("C", "N", "O", "S", "P", "Cl"), max_atoms=7))
+    moved, _ = space.neighbours(space.pack(["CS(=O)(=O)C", "OP(O)O", "C1CC1Cl", "C#N", "C[N+](=O)[O-]"]))
+    assert len(moved) > 100
+    assert all(molecule.valid for molecule in space.unpack(moved))
+
+
+def test_any_point_unrelaxes_to_a_valid_molecule() -> None:
+    generator = torch.Generator().manual_seed(0)
+    point = SPACE.relax(SPACE.pack(["C"] * 100))
+    point = SPACE.project(point.map(lambda part: torch.randn(part.shape, generator=generator)))
+    point.nodes[0] = torch.nn.functional.one_hot(torch.zeros(9, dtype=torch.long), 5)  # no atom at all
+    free = MoleculeSpace(MoleculeSpace.Config(legal_moves=True))
+    assert not all(molecule.valid for molecule in free.unpack(free.unrelax(point)))
+    found = SPACE.unrelax(point)
+    assert all(molecule.valid for molecule in SPACE.unpack(found))
+    alone = Graphs.cat([SPACE.unrelax(point[row : row + 1]) for row in range(20)])
+    assert torch.equal(SPACE.keys(alone), SPACE.keys(found[:20]))
+
+
+def test_the_least_likely_bond_gives_way_and_the_largest_part_stays() -> None:
+    atoms = [1, 4, 3, 1, 1]
+    point = SPACE.relax(from_lists([atoms], [[(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 2)]], 9))
+    point.edges[0, 0, 1] = point.edges[0, 1, 0] = torch.tensor([0.4, 0.6, 0, 0])  # C–F is less likely than F–O
+    assert [molecule.smiles for molecule in SPACE.unpack(SPACE.unrelax(point))] == ["C=COF"]
+
+
+def test_options_of_version_0_1_0_keep_their_meaning() -> None:
+    chain = SPACE.pack(["CCC"])
+    old = MoleculeSpace(MoleculeSpace.Config.model_validate({"legal_moves": True}))
+    assert (component_counts(old.moves(chain)[0]) > 1).any()
+    apart = from_lists([[1, 1]], [[]], 9)
+    assert component_counts(old.unrelax(old.relax(apart))).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("smiles", "dropped"),
+    [
+        ("CCO", ()),
+        ("C[C@H](O)N", ("stereo",)),
+        ("F/C=C/F", ("stereo",)),
+        ("[13CH3]O", ("isotopes",)),
+        ("C[CH2]", ("radicals",)),
+        ("CC(=O)[O-]", ("charges",)),
+        ("C[N+](=O)[O-]", ()),
+        ("F[B-](F)(F)F", ("needed charges",)),
+        ("CC(=O)[O-].[Na+]", ("fragments", "charges")),
+    ],
+)
+def test_a_molecule_knows_what_was_dropped_when_it_was_read(smiles: str, dropped: tuple[str, ...]) -> None:
+    molecule = Molecule.from_smiles(smiles, "largest")
+    assert molecule.dropped == dropped
+    assert Molecule.from_rdkit(Chem.MolFromSmiles(smiles), "largest").dropped == dropped
+    assert molecule == Molecule(molecule.atoms, molecule.bonds)
+
+
+def test_losses_are_counted_in_one_line() -> None:
+    smiles = ["C[C@H](O)N", "C[C@@H](O)F", "CC(=O)[O-].[Na+]", "[13CH3]O", "C[CH2]", "F[B-](F)(F)F", "CCO"]
+    space = MoleculeSpace(MoleculeSpace.infer(smiles, {"fragments": "largest"}))
+    assert space.config.elements == ("C", "N", "O", "F", "B")
+    assert space.losses(smiles) == (
+        "molecules: dropped stereo from 2, charges from 1, isotopes from 1, radicals from 1; "
+        "kept the largest fragment of 1; not valid without their charges, which are dropped: 1"
+    )
+    assert SPACE.losses(["CCO", "CCN"]) == ""
+
+
+def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:
+    with pytest.raises(InvalidOutput, match="2 fragments, one expected: CCO.Cl .*fragments = .largest."):
+        SPACE.pack(["CCO.Cl"])
+    largest = MoleculeSpace(MoleculeSpace.Config(fragments="largest"))
+    assert [molecule.smiles for molecule in largest.unpack(largest.pack(["Cl.CCO", "CC.OO", "OO.CC"]))] == [
+        "CCO",
+        "OO",
+        "OO",
+    ]
+    assert MoleculeSpace.parser({"fragments": "largest"})("CCO.Cl").smiles == "CCO"
+    with pytest.raises(InvalidOutput):
+        MoleculeSpace.parser({})("CCO.Cl")

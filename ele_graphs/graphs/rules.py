@@ -1,0 +1,103 @@
+"""Rules for the moves of graphs: no node with more edges than its label allows, and no graph that falls apart.
+
+An edit is judged at the graph that it starts from, before the result is made: this takes a fraction of the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ele_graphs.graphs.batch import Graphs, component_counts
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The edges at a node of label t weigh at most capacities[t] together; an edge of label s weighs weights[s]."""
+
+    weights: tuple[int, ...]
+    """One per edge label, 0 for "no edge"."""
+    capacities: tuple[int, ...]
+    """One per node label, 0 for a virtual node."""
+    connected: bool
+    """Whether a graph must be connected."""
+
+    def hold(self, graphs: Graphs) -> Tensor:
+        """(B,) bool: whether each graph keeps the rules."""
+        kept = self.within_capacity(graphs)
+        return kept & (component_counts(graphs) == 1) if self.connected else kept
+
+    def within_capacity(self, graphs: Graphs) -> Tensor:
+        """(B,) bool: whether no node has more edges than its label allows."""
+        return (self.weigh(graphs).sum(dim=2) <= self.limits(graphs)).all(dim=1)
+
+    def weigh(self, graphs: Graphs) -> Tensor:
+        """(B, m, m) int64: the weight of each edge."""
+        return torch.tensor(self.weights, device=graphs.device)[graphs.edges.long()]
+
+    def limits(self, graphs: Graphs) -> Tensor:
+        """(B, m) int64: the most that the edges of each node may weigh."""
+        return torch.tensor(self.capacities, device=graphs.device)[graphs.nodes.long()]
+
+
+def legal_edits(graphs: Graphs, rules: Rules) -> tuple[Tensor, ...]:
+    """Whether the nodes that an edit changes keep the rules: a bool for each edit of each family, as in `graph_moves`.
+
+    The result of such an edit keeps all rules if its graph does.
+    """
+    weights = torch.tensor(rules.weights, device=graphs.device)
+    capacities = torch.tensor(rules.capacities, device=graphs.device)[1:]
+    weight, limit = rules.weigh(graphs), rules.limits(graphs)
+    used = weight.sum(dim=2)
+    spare = limit - used
+    room = torch.minimum(spare[:, :, None], spare[:, None, :]) + weight  # the most that each edge may weigh
+    fits = weights[1:] <= torch.minimum(spare[:, None, :], capacities[:, None])[..., None]
+    remove = graphs.real
+    rebond = weights <= room[..., None]
+    shift = weight[..., None] <= spare[:, None, None, :]
+    if rules.connected:
+        side = _sides(graphs)
+        bridge = ~side.diagonal(dim1=2, dim2=3)
+        remove = remove & ~_cut_nodes(graphs)
+        rebond = rebond & ~(bridge[..., None] & (weights == 0))
+        shift = shift & ~(bridge[..., None] & side)
+    return (
+        used[..., None] <= capacities,
+        remove,
+        rebond,
+        fits,
+        2 * weight[:, None] <= capacities[:, None, None],
+        (used[:, :, None] <= limit[:, None, :]) & (used[:, None, :] <= limit[:, :, None]),
+        shift,
+    )
+
+
+def _sides(graphs: Graphs) -> Tensor:
+    """(B, m, m, m) bool, entry (i, j, k): whether node i is connected to k without the edge i–j."""
+    count, size = graphs.nodes.shape
+    same = torch.eye(size, dtype=torch.bool, device=graphs.device)
+    start = (graphs.edges != 0)[:, :, None, :] & ~same | same[:, None, :]
+    closed = same[:, None, :].expand(size, size, size)  # i passes on to its other neighbours in `start` alone
+    return _spread(start.reshape(count, -1, size), closed.reshape(-1, size), graphs).view(count, size, size, size)
+
+
+def _cut_nodes(graphs: Graphs) -> Tensor:
+    """(B, m) bool: the nodes without which a connected graph falls apart."""
+    same = torch.eye(graphs.max_nodes, dtype=torch.bool, device=graphs.device)
+    bound = graphs.edges != 0
+    start = same[bound.to(torch.int8).argmax(dim=2)] & bound  # its first neighbour
+    reached = _spread(start, same, graphs) | same
+    return bound.any(dim=2) & (graphs.real[:, None, :] & ~reached).any(dim=2)
+
+
+def _spread(start: Tensor, closed: Tensor, graphs: Graphs) -> Tensor:
+    """(B, n, m) bool: the nodes connected to those of `start` (B, n, m) by paths not through those `closed` (n, m)."""
+    edges, open_nodes = (graphs.edges != 0).float(), (~closed).float()
+    reached = start
+    while True:
+        wider = reached | ((reached * open_nodes) @ edges > 0)
+        if torch.equal(wider, reached):
+            return reached
+        reached = wider
