@@ -1,4 +1,4 @@
-"""A stacked regressor that is killed and resumed, in any of its parts, ends with the same bytes; so do two processes."""
+"""A stacked regressor that is killed and resumed, in any part, ends with the same bytes; so do two processes."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_model_behind_copying_is_told_what_to_try():
 
 @pytest.mark.parametrize(("direction", "expected"), [("min", True), ("max", False)])
 def test_worse_depends_on_the_direction(direction, expected):
-    metric = Metric("m", direction, lambda predicted, true: predicted)
+    metric = Metric("m", direction, lambda predicted, _: predicted)
     assert worse(metric, 2.0, 1.0) is expected
     assert worse(metric, 1.0, 2.0) is not expected
     assert not worse(metric, 1.0, 1.0)

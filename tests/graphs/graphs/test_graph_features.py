@@ -46,5 +46,6 @@ def test_labels_of_nodes_and_edges_are_parts():
 def test_more_edits_are_farther():
     path = labelled(nx.path_graph(8))
     assert distance(path, path) == 0
-    assert distance(path, labelled(nx.path_graph(8), "CCCCCCCN")) < distance(path, labelled(nx.path_graph(8), "NCNCCNCN"))
+    one, four = (labelled(nx.path_graph(8), nodes) for nodes in ("CCCCCCCN", "NCNCCNCN"))
+    assert distance(path, one) < distance(path, four)
     assert distance(path, labelled(nx.path_graph(7))) < distance(path, labelled(nx.path_graph(3)))
