@@ -55,7 +55,7 @@ def predictor(tiny: dict[str, Any], pairs: Pairs) -> Any:
     """A predictor fitted on `pairs`. Shared: do not fit it again."""
     from ele_core import StructuredPredictor
 
-    return StructuredPredictor("sequence", **tiny).fit(*pairs, validation=20)
+    return StructuredPredictor("sequence", **tiny, decoder="candidates").fit(*pairs, validation=20)
 
 
 @pytest.fixture(scope="session")

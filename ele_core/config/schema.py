@@ -98,6 +98,12 @@ class RunConfig(ComponentConfig):
     _registry: Registry | None = PrivateAttr(default=None)
     _given: dict[str, Any] | None = PrivateAttr(default=None)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all options are equal, whichever of them were given."""
+        return isinstance(other, RunConfig) and self.__dict__ == other.__dict__
+
+    __hash__ = ComponentConfig.__hash__
+
     @property
     def registry(self) -> Registry:
         """The registry in which the names of this configuration are looked up, as given to `load`."""

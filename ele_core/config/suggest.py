@@ -50,18 +50,17 @@ def suggestions(config: RunConfig, inputs: InputSpace[Any], pairs: int) -> dict[
     kernel = {"name": "sketched-ridge", "sketch": {"size": min(pairs, LARGEST_SKETCH)}, **own.get("kernel", {})}
     regressor = as_table(given.get("regressor", {}))
     unnamed = isinstance(regressor, Mapping) and regressor and "name" not in regressor
-    if unnamed and not {"network", "kernel", "copying"} & set(regressor):
-        stacked = network or {}
-    else:
-        stacked = {"name": "stacked", "network": network or "none", "kernel": kernel}
+    stacked = {"name": "stacked", "network": network or "none", "kernel": kernel}
     sections: dict[str, Any] = {
         "input": as_table(config.input),
         "surrogate": {"name": "parts"},
-        "regressor": stacked,
+        "regressor": (network or {}) if unnamed else stacked,
         "decoder": {"name": "search"},
     }
     if "surrogate" in given and "name" not in as_table(given["surrogate"]):
         sections["surrogate"] = {"name": config.surrogate.name}
+    if "decoder" in given and "name" not in as_table(given["decoder"]):
+        sections["decoder"] = {"name": config.decoder.name}
     if "decoder" not in given and "selection" not in given:
         sections["selection"] = {"decoders": ["search", "candidates"]}
     return merge(sections, space.defaults(pairs))

@@ -20,7 +20,7 @@ from ele_core.data.vectors import looks_like_vectors
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table
-from ele_core.interfaces import InputSpace, OutputSpace, Task
+from ele_core.interfaces import Choice, InputSpace, OutputSpace, Task
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
@@ -159,6 +159,7 @@ def load_file(
     if left is right and len(left) and not isinstance(left[0], str):
         fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
         raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
+    given = config.input
     config = with_input_for(config, left)
     inputs = fitted or input_space(config)
     space, (rows, values, outputs), rejected = read_pairs(config, inputs, left, right, context)
@@ -170,7 +171,8 @@ def load_file(
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
     train, validation, test = split(len(accepted), held_out(options, len(accepted)), options.test, config.seed)
     lost = space.losses([outputs[i] for i in accepted])
-    notes = describe_columns(table, wanted), numbers_as_text(inputs, left, config.registry), described(space), lost
+    warning = numbers_as_text(inputs, left, config.registry)
+    notes = describe_columns(table, wanted), read_as(config.input, given), warning, described(space), lost
     data = DataSet(
         inputs=[values[i] for i in accepted],
         outputs=space.Batch.cat(parts),
@@ -222,6 +224,13 @@ def read_pairs(
 def described(space: OutputSpace[Any, Any]) -> str:
     """A line on the output space, if it says anything of itself."""
     return f"output: {said}" if (said := space.describe()) else ""
+
+
+def read_as(chosen: Choice, given: Choice) -> str:
+    """A line on the input space, if it was chosen because of the data."""
+    if chosen.name == given.name:
+        return ""
+    return f"input: read as '{chosen.name}', because all are vectors of numbers; otherwise: --set input={given.name}"
 
 
 def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Registry) -> str:

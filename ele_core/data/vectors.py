@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-
-from ele_core.files.columns import Cell
 
 LOOKED_AT = 1000
 """The most cells that are looked at, spread over the column."""
 
 
-def looks_like_vectors(cells: Sequence[Cell]) -> Literal["binary", "numbers"] | None:
+def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | None:
     """Whether cells are vectors of the same number of numbers, at least two: `binary` if all are 0 or 1; else None.
 
     A cell is a text such as `0.5 1 2` or `[0.5, 1, 2]`, or an array. Of a long column, a thousand cells are looked at.
@@ -28,12 +26,21 @@ def looks_like_vectors(cells: Sequence[Cell]) -> Literal["binary", "numbers"] | 
     return "binary" if np.isin(values, (0, 1)).all() else "numbers"
 
 
-def numbers(cell: Cell) -> np.typing.NDArray[np.float64] | None:
+def numbers(cell: Any) -> np.typing.NDArray[np.float64] | None:
     """The numbers of a cell; None if it has anything else."""
     if not isinstance(cell, str):
-        return np.asarray(cell, dtype=np.float64)
+        return array(cell)
     words = re.split(r"\s*[,;]\s*|\s+", cell.strip().removeprefix("[").removesuffix("]").strip())
     try:
         return np.array([float(word) for word in words])
     except ValueError:
         return None
+
+
+def array(value: Any) -> np.typing.NDArray[np.float64] | None:
+    """The numbers of a one-dimensional array or sequence; None if it is anything else."""
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError):  # such as lists of different lengths
+        return None
+    return found.astype(np.float64) if found.ndim == 1 and found.dtype.kind in "fiub" else None

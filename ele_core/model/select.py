@@ -30,12 +30,14 @@ class Tried:
 def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Model:
     """Return the model with the decoder and the way of its regressor that predict best; report what was tried.
 
-    Nothing is tried if there is nothing to choose from.
+    If no decoders are to be tried, the regressor keeps its usual way.
     """
     config = model.config
     decoders = [decoder_of(config, name) for name in config.selection.decoders] or [config.decoder]
     ways = list(model.regressor.ways) or [""]
     if len(decoders) * len(ways) == 1 or not config.selection.decoders:
+        if ways[0]:
+            model.regressor.choose(ways[0])
         return model
     metric = deciding(model.space)
     inputs, outputs = inputs[: config.selection.pairs], outputs[: config.selection.pairs]

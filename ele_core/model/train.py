@@ -8,7 +8,7 @@ from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError
 from ele_core.interfaces import Learner
 from ele_core.model.model import Model
-from ele_core.model.select import select
+from ele_core.model.select import decoder_of, select
 from ele_core.model.warm_start import start_from
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
@@ -24,6 +24,8 @@ def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -
         if len(rows) == 0:
             raise DataError(f"the {name} set is empty.", where=data.source, fix="Bring more pairs.")
     model = Model.build(prepared.config, prepared.space, prepared.inputs, context.derived_seed("weights"))
+    for name in prepared.config.selection.decoders:  # refused now rather than after the training
+        model.decoder(decoder_of(prepared.config, name))
     if donor is not None:
         copied = " and ".join(start_from(model, donor))
         context.monitor.message(f"training starts from the weights of another model: {copied}")

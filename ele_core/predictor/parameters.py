@@ -73,9 +73,10 @@ class Parameters:
         found = dict(values)
         for name in self.sections:
             field = RunConfig.model_fields[name]
-            section = over_default(field.default, values[name])
+            chosen = values[name] is not None  # else by the data: its options can be set, but have no values yet
+            section = over_default(field.default, values[name] if chosen else {})
             nested = nested_options(name, section, registry, inferred=Shape.of(field).inferred)
-            found |= {f"{name}{BETWEEN}{path}": value for path, value in nested}
+            found |= {f"{name}{BETWEEN}{path}": value if chosen else UNSET for path, value in nested}
         return found
 
     def _unknown(self, name: str, known: Mapping[str, Any]) -> InvalidParameter:

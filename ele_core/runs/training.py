@@ -116,7 +116,10 @@ def fit_in(
         judge(folder, prepared, context, accept_changes=False)
         context.monitor.message(f"{folder}: this run has finished already, loading its model")
         model = load_model(folder / MODEL, context.device, prepared.config.registry)
-        return dataclasses.replace(model, config=prepared.config)  # how to decode may have changed
+        config = prepared.config  # how to decode may have changed
+        if config.selection.decoders:  # the decoder was chosen after the training
+            config = config.model_copy(update={"decoder": model.config.decoder})
+        return dataclasses.replace(model, config=config)
     model = assemble(prepared, context, donor)
     if not unfinished(folder):
         if context.processes.main:

@@ -7,15 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from ele_core import config as configuration
 from ele_core.errors import InvalidInput, counted
 from ele_core.interfaces import InputSpace
+from ele_core.plugins import registry_of
 from ele_core.testing.common import COMMON
+from ele_core.testing.output_measures import counts_of, same_counts
 from ele_core.testing.output_packing import Foreign
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import draws_globally, examples_of, repeated, same_tensors, seeded, unchanged
 from ele_core.testing.saving import check_model_saves_and_loads
 
 Inputs = InputSpace[Any]
+NEAR = 1e-3
+"""The largest rounding error of a distance."""
 
 
 def fitted(inputs: Inputs) -> Inputs:
@@ -156,6 +163,50 @@ def check_input_augment_is_seeded(inputs: Inputs) -> None:
     require(unchanged(batch, lambda each: space.augment(each, seeded())), "augment changed its argument in place")
 
 
+@after(check_input_pack_gives_a_batch)
+def check_input_nearest_gives_rows(inputs: Inputs) -> None:
+    """`nearest` gives (B,) rows of the other batch and (B,) distances; an input that is there is nearest to itself."""
+    space = fitted(inputs)
+    batch = space.pack(space.examples())
+    others = batch[torch.arange(len(batch)).flip(0)]
+    rows, distances = space.nearest(batch, others)
+    for name, found in (("rows", rows), ("distances", distances)):
+        require(found.shape == (len(batch),), f"the {name} have shape {tuple(found.shape)}, not ({len(batch)},)")
+    require(not rows.is_floating_point(), f"the rows are {rows.dtype}, not whole numbers")
+    require(bool(((rows >= 0) & (rows < len(others))).all()), "a row is not one of the other batch")
+    require(bool((distances.isfinite() & (distances >= 0)).all()), "a distance is negative or not finite")
+    _, apart = space.nearest(batch[:1], batch[1:])
+    least = min(float(apart), *map(float, distances))
+    require(float(distances.max()) <= least + NEAR * (1 + least), "an input is not nearest to itself")
+    require(all(len(found) == 0 for found in space.nearest(batch[:0], others)), "no inputs have nearest ones")
+
+
+@after(check_input_pack_gives_a_batch)
+def check_input_features_are_independent(inputs: Inputs) -> None:
+    """`features` are finite, one row per input, and those of an input do not depend on the others."""
+    space = fitted(inputs)
+    batch = space.pack(space.examples())
+    found = space.features(batch)
+    require(len(found) == len(batch), f"{counted(len(batch), 'input')} have {counted(len(found), 'row')} of features")
+    require(found.values.isfinite().all(), "a feature is not finite")
+    for row in range(len(batch)):
+        alone = counts_of(space.features(batch[row : row + 1]), 0)
+        require(same_counts(alone, counts_of(found, row)), f"the features of input {row} depend on the other inputs")
+
+
+def check_input_defaults_are_options(inputs: Inputs) -> None:
+    """`defaults`, for few and for many pairs, name a backbone that accepts these inputs, and options of a kernel."""
+    registry = registry_of(inputs)
+    for pairs in (10, 100_000):
+        found = inputs.defaults(pairs)
+        unknown = ", ".join(found.keys() - {"backbone", "kernel"})
+        require(not unknown, f"defaults has {unknown}: only `backbone` and `kernel` are used")
+        configuration.resolve("regressor", {"name": "sketched-ridge", **found.get("kernel", {})}, "kernel", registry)
+        if "backbone" in found:
+            backbone, _ = configuration.resolve("backbone", found["backbone"], "backbone", registry)
+            backbone.accepts(inputs)  # type: ignore[attr-defined]
+
+
 INPUT_CHECKS = (
     check_input_examples_are_different,
     check_input_pack_gives_a_batch,
@@ -168,6 +219,9 @@ INPUT_CHECKS = (
     check_input_takes_empty_batches,
     check_input_sizes_are_lengths,
     check_input_augment_is_seeded,
+    check_input_features_are_independent,
+    check_input_nearest_gives_rows,
+    check_input_defaults_are_options,
     *COMMON,
     check_model_saves_and_loads,
 )

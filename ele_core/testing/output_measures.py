@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from xml.etree import ElementTree
@@ -10,13 +11,20 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
+from ele_core import config as configuration
+from ele_core.config.resolve import as_table, merge
 from ele_core.errors import counted
-from ele_core.interfaces import Drawing, Metric
+from ele_core.interfaces import Drawing, Kind, Metric, OutputSpace
+from ele_core.numerics.sparse import SparseRows
+from ele_core.plugins import registry_of
 from ele_core.testing.output_packing import check_keys_tell_structures_apart, check_unpack_inverts_pack
 from ele_core.testing.output_relaxation import check_project_is_feasible, check_unrelax_inverts_relax
 from ele_core.testing.output_views import check_augment_is_seeded, check_neighbours_are_inside
 from ele_core.testing.results import NotApplicable, after, require
 from ele_core.testing.samples import Space, example_batch, repeated, seeded, unchanged
+
+USUAL: dict[Kind, str] = {"surrogate": "parts", "regressor": "stacked", "decoder": "search"}
+"""The components to which `defaults` may add options without naming them."""
 
 
 @after(check_unpack_inverts_pack)
@@ -72,6 +80,50 @@ def check_render_gives_a_drawing(space: Space) -> None:
         require(isinstance(drawing.text, str) and drawing.text, f"the drawing of {obj!r} has no text")
         if drawing.svg is not None:
             require_svg(drawing.svg)
+
+
+@after(check_unpack_inverts_pack)
+def check_features_are_those_of_the_structure(space: Space) -> None:
+    """`features` are finite, tell structures apart, and do not depend on other rows.
+
+    Features of the space's own do not depend on how a structure is packed either; the default may.
+    """
+    batch = example_batch(space)
+    found = space.features(batch)
+    require(len(found) == len(batch), f"{len(batch)} structures have {counted(len(found), 'row')} of features")
+    require(found.values.isfinite().all(), "a feature is not finite")
+    rows = [counts_of(found, row) for row in range(len(batch))]
+    require(any(row != rows[0] for row in rows), "all structures have the same features")
+    own_features = type(space).features is not OutputSpace.features
+    other = space.features(space.equivalents(batch, seeded()) if own_features else batch)
+    for row, own in enumerate(rows):
+        alone = counts_of(space.features(batch[row : row + 1]), 0)
+        require(same_counts(alone, own), f"the features of row {row} depend on the other rows")
+        require(same_counts(counts_of(other, row), own), f"the features of row {row} depend on its packing")
+    require(len(space.features(batch[:0])) == 0, "features of an empty batch have rows")
+
+
+def counts_of(features: SparseRows, row: int) -> dict[int, float]:
+    """The value of each key of a row."""
+    own = features.between(row, row + 1)
+    return dict(zip(own.keys.tolist(), own.values.tolist(), strict=True))
+
+
+def same_counts(left: Mapping[int, float], right: Mapping[int, float]) -> bool:
+    """Whether two rows agree up to rounding."""
+    keys = left.keys() | right.keys()
+    return all(math.isclose(left.get(key, 0.0), right.get(key, 0.0), rel_tol=1e-4, abs_tol=1e-6) for key in keys)
+
+
+def check_defaults_are_a_configuration(space: Space) -> None:
+    """`defaults`, for few and for many pairs, are sections of a configuration: components exist and accept options."""
+    for pairs in (10, 100_000):
+        sections = space.defaults(pairs)
+        unknown = ", ".join(sorted(sections.keys() - configuration.RunConfig.model_fields.keys()))
+        require(not unknown, f"defaults has {unknown}: a configuration has no such section")
+        for kind, usual in USUAL.items():
+            section = merge({"name": usual}, as_table(sections.get(kind, {})))
+            configuration.resolve(kind, section, kind, registry_of(space))
 
 
 @after(check_metrics_give_a_number_a_row, check_properties_give_a_number_a_row)

@@ -47,6 +47,8 @@ OUTPUT_CHECKS = (
     measures.check_metrics_are_best_on_equals,
     measures.check_properties_give_a_number_a_row,
     measures.check_render_gives_a_drawing,
+    measures.check_features_are_those_of_the_structure,
+    measures.check_defaults_are_a_configuration,
     measures.check_empty_batches_work,
     measures.check_rows_are_independent,
     measures.check_batches_are_left_alone,

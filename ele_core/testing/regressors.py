@@ -11,7 +11,7 @@ from ele_core.interfaces import Regressor, Surrogate
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON
 from ele_core.testing.output_measures import close
-from ele_core.testing.results import CheckResult, after, require, run_checks
+from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import SEED, draws_globally, fixed_weights, structures, unchanged
 from ele_core.testing.saving import check_model_saves_and_loads, repeated_values
 from ele_core.testing.surrogates import require_seeded_fit, same_state
@@ -100,6 +100,23 @@ def check_regressor_state_is_complete(regressor: Regressor) -> None:
     require(same, "a restored regressor predicts differently: `state` does not hold all that was learned")
 
 
+@after(check_regressor_state_is_complete)
+def check_regressor_ways_can_be_chosen(regressor: Regressor) -> None:
+    """After `choose`, each of the `ways` gives finite queries, and a restored regressor predicts in the chosen way."""
+    if not regressor.ways:
+        raise NotApplicable("the regressor has only one way to predict")
+    inputs = some_inputs(regressor)
+    for way in regressor.ways:
+        chosen = fresh_regressor(regressor, seed=99)
+        chosen.restore({name: value.clone() for name, value in regressor.state().items()})
+        chosen.choose(way)
+        found = chosen.predict(inputs)
+        require(found.isfinite().all(), f"a query is not finite in the way '{way}'")
+        again = fresh_regressor(regressor, seed=98)
+        again.restore({name: value.clone() for name, value in chosen.state().items()})
+        require(torch.equal(again.predict(inputs), found), f"a restored regressor forgets the chosen way '{way}'")
+
+
 @after(check_regressor_state_is_complete, check_regressor_keeps_the_surrogate)
 def check_regressor_fit_is_seeded(regressor: Regressor) -> None:
     """`fit` with the same seed and data gives a bit-equal state, and does not draw from torch's global generator."""
@@ -113,6 +130,7 @@ REGRESSOR_CHECKS = (
     check_regressor_keeps_the_surrogate,
     check_regressor_state_is_complete,
     check_regressor_fit_is_seeded,
+    check_regressor_ways_can_be_chosen,
     *COMMON,
     check_model_saves_and_loads,
 )

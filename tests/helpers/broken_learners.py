@@ -13,6 +13,7 @@ from ele_core.components.encoders.flat import FlatEncoder
 from ele_core.components.inputs.text import TextInput, Texts
 from ele_core.components.inputs.vector import VectorInput, Vectors
 from ele_core.interfaces import Encoder, Regressor
+from ele_core.numerics.sparse import SparseRows
 from ele_core.testing import LinearSurrogate
 
 ENCODERS: dict[type, str] = {}
@@ -224,6 +225,40 @@ class SizesInColumns(TextInput):
 class AugmentsInputsAtRandom(TextInput):
     def augment(self, batch, generator):
         return Texts(batch.tokens, batch.lengths)[torch.randperm(len(batch))]
+
+
+@caught_by(INPUTS, "check_input_features_are_independent")
+class CountsByTheBatch(VectorInput):
+    def features(self, batch, *, grams=4):
+        return SparseRows.dense(batch.values * len(batch))
+
+
+@caught_by(INPUTS, "check_input_nearest_gives_rows")
+class CopiesTheFirst(VectorInput):
+    def nearest(self, batch, others):
+        distances = (batch.values - others.values[:1]).norm(dim=1)
+        return torch.zeros(len(batch), dtype=torch.int64), distances
+
+
+@caught_by(INPUTS, "check_input_nearest_gives_rows")
+class FindsRowsThatAreNotThere(VectorInput):
+    def nearest(self, batch, others):
+        rows, distances = super().nearest(batch, others)
+        return rows + 1, distances
+
+
+@caught_by(INPUTS, "check_input_defaults_are_options")
+class NamesAnotherInputsBackbone(VectorInput):
+    @classmethod
+    def defaults(cls, pairs):
+        return {"backbone": {"name": "gru"}}
+
+
+@caught_by(INPUTS, "check_input_defaults_are_options")
+class MisspellsAKernelOption(VectorInput):
+    @classmethod
+    def defaults(cls, pairs):
+        return {"kernel": {"kernle": "cosine"}}
 
 
 # -- backbones -----------------------------------------------------------------------------------------------------
@@ -463,6 +498,18 @@ class SavesNothing(PlainRegressor):
 
     def restore(self, state):
         pass
+
+
+@caught_by(REGRESSORS, "check_regressor_ways_can_be_chosen")
+class ForgetsItsWay(PlainRegressor):
+    ways = ("plain", "doubled")
+    factor = 1.0
+
+    def choose(self, way):
+        self.factor = 2.0 if way == "doubled" else 1.0
+
+    def predict(self, inputs):
+        return self.factor * super().predict(inputs)
 
 
 @caught_by(REGRESSORS, "check_regressor_fit_is_seeded")

@@ -9,6 +9,7 @@ import torch
 from pydantic import ConfigDict
 
 from ele_core.interfaces import Drawing, Metric, OutputSpace
+from ele_core.numerics.sparse import SparseRows
 from ele_sequences.space import SequenceSpace, Tokens, close_gaps
 
 CAUGHT_BY: dict[type, str] = {}
@@ -345,6 +346,25 @@ class MeasuresByTheBatch(OneMetric):
 class DescribesTheWholeBatch(Plain):
     def properties(self, batch):
         return {"length": (batch.tokens > 0).sum(dim=1, keepdim=True)}
+
+
+@caught_by("check_features_are_those_of_the_structure")
+class CountsByTheBatch(Plain):
+    def features(self, batch):
+        return SparseRows.dense(super().relax(batch).tokens.flatten(start_dim=1) * len(batch))
+
+
+@caught_by("check_features_are_those_of_the_structure")
+class CountsNothing(Plain):
+    def features(self, batch):
+        return SparseRows.dense(torch.ones(len(batch), 1))
+
+
+@caught_by("check_defaults_are_a_configuration")
+class SuggestsWhatIsNotThere(Plain):
+    @classmethod
+    def defaults(cls, pairs):
+        return {"surrogate": {"name": "prats"}} if pairs > 100 else {}
 
 
 @caught_by("check_render_gives_a_drawing")

@@ -18,8 +18,9 @@ QUICK: dict[str, Any] = {
         "backbone": {"name": "gru", "embedding": 4, "layers": 1, "width": 4},
         "training": {"epochs": 1, "evaluations": 1},
     },
+    "decoder": "candidates",
 }
-"""Its surrogate and its regressor."""
+"""Its surrogate, its regressor and its decoder."""
 
 
 def quick(**changes: Any) -> StructuredPredictor:

@@ -45,6 +45,7 @@ class Memory(Work):
         self.kept = dict(kept or {})
         self.stop_after = stop_after
         self.steps = 0
+        self.closed: set[str] = set()
 
     def saved(self, name: str) -> Snapshot | None:
         found = self.kept.get(name)
@@ -60,6 +61,9 @@ class Memory(Work):
         self.kept[name] = copied(snapshot)
 
     def finish(self, name: str, snapshot: Callable[[], Snapshot], *, closes: bool = False) -> None:
+        if closes:
+            self.kept = {key: value for key, value in self.kept.items() if key in self.closed}
+            self.closed.add(name)
         self.kept[name] = copied(snapshot(), finished=True)
 
 

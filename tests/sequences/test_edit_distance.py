@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ele_sequences.distance import aligned, edit_distances
+from ele_core import edit_distances
+from ele_sequences.distance import aligned
 from ele_sequences.space import SequenceSpace
 
 words = st.text("abc", max_size=6)

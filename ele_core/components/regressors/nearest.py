@@ -52,11 +52,16 @@ class NearestRegressor(Regressor):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the training inputs and the embeddings of their outputs."""
-        stored, self.queries = Snapshot(state).part("inputs"), state["queries"]
-        self.known = self.inputs.Batch.from_dict(stored) if stored else None
-        sizes = {len(tensor) for tensor in stored.values()} | {len(self.queries)}
-        if len(sizes) > 1 or (len(self.queries) and self.queries.shape[1] != self.surrogate.dim):
+        stored, queries = Snapshot(state).part("inputs"), state["queries"]
+        self.queries = queries
+        if not stored and not queries.numel():  # saved before `fit`
+            self.known = None
+            return
+        sizes = {len(tensor) for tensor in stored.values()} | {len(queries)}
+        if len(sizes) > 1 or queries.shape[1:] != (self.surrogate.dim,) or not bool(queries.isfinite().all()):
             raise ModelError("the training inputs and their queries do not go together.", fix="Save the model again.")
+        self.known = self.inputs.Batch.from_dict(stored)
+        self.predict(self.known[:1])  # tensors of another shape fail here, not at the first prediction
 
     def to(self, device: torch.device) -> Self:
         """Move the queries to `device`; the inputs are compared on the CPU."""

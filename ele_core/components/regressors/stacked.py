@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,6 +22,8 @@ from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
 
 STACKED, COPIED = "stacked", "copied"
+UNDECIDED = -1.0
+"""Stored instead of 0 or 1 if it was not decided yet whether to copy."""
 
 
 class StackedRegressor(Regressor):
@@ -42,6 +45,12 @@ class StackedRegressor(Regressor):
         copying: Annotated[Choice | None, Takes("regressor")] = Choice(name="nearest")
         """The regressor that is used instead of all others where it predicts better structures; None: never."""
 
+        @model_validator(mode="after")
+        def _something(self) -> Self:
+            if self.network is None and self.kernel is None and self.copying is None:
+                raise ValueError("`network`, `kernel` and `copying` are all none: keep at least one")
+            return self
+
     config: Config
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
@@ -53,7 +62,7 @@ class StackedRegressor(Regressor):
             if choice is not None
         }
         self.weights = [0.0] * len(self._stacked)
-        self.copies = False
+        self.copies: bool | None = None
 
     @property
     def ways(self) -> Sequence[str]:
@@ -85,8 +94,10 @@ class StackedRegressor(Regressor):
             context.work.finish(f"regressor {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
         targets = context.processes.spread(self.surrogate.embed, validation[1])
         predicted = [context.processes.spread(self.parts[name].predict, validation[0]) for name in self._stacked]
-        self.weights = best_weights(predicted, targets).tolist()
         errors = {name: _error(own, targets) for name, own in zip(self._stacked, predicted, strict=True)}
+        best = min(errors, key=lambda name: errors[name])
+        alone = [float(name == best) for name in errors]
+        self.weights = found if any(found := best_weights(predicted, targets).tolist()) else alone
         joint = sum(weight * own for weight, own in zip(self.weights, predicted, strict=True))
         shares = " + ".join(f"{w:.2f} {name}" for w, name in zip(self.weights, self._stacked, strict=True))
         listed = ", ".join(f"{name} {error:.3f}" for name, error in errors.items())
@@ -103,20 +114,25 @@ class StackedRegressor(Regressor):
         return functional.normalize(query, dim=1) if self.surrogate.spherical else query
 
     def state(self) -> dict[str, Tensor]:
-        """The weights and the state of every regressor; of `copying` only if it is used, as it holds all inputs."""
-        kept = [name for name in self.parts if name in self._stacked or self.copies]
+        """The weights and the state of every regressor.
+
+        `copying` holds all training inputs: once `choose` was called, it is left out if it is not used.
+        """
+        kept = [name for name in self.parts if name in self._stacked or self.copies is not False]
         states = [prefixed(name, self.parts[name].state()) for name in kept]
-        mixed = {"weights": torch.tensor(self.weights), "copies": torch.tensor([float(self.copies)])}
+        copies = UNDECIDED if self.copies is None else float(self.copies)
+        mixed = {"weights": torch.tensor(self.weights), "copies": torch.tensor([copies])}
         return {**mixed, **{key: value for state in states for key, value in state.items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights and the regressors that are used."""
         if state["weights"].shape != (len(self.weights),) or state["copies"].shape != (1,):
             raise ModelError("the weights of the regressors have another shape.", fix="Save the model again.")
-        self.weights, self.copies = state["weights"].tolist(), bool(state["copies"])
+        copies = state["copies"].item()
+        self.weights, self.copies = state["weights"].tolist(), None if copies == UNDECIDED else bool(copies)
         for name, part in self.parts.items():
             own = Snapshot(state).part(name)
-            if own:
+            if own or name in self._stacked or self.copies:
                 part.restore(own)
 
     def to(self, device: torch.device) -> Self:

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core.components.sketching import CHUNK
+from ele_core.components.sketching import CHUNK, NEGLIGIBLE
 from ele_core.errors import ModelError
 from ele_core.interfaces import ComponentConfig, OutputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows, signs
@@ -56,7 +56,8 @@ class PartsSurrogate(Surrogate):
         self.scale = torch.ones(1, device=context.device)
         embedded = self.embed(outputs[rows])
         spread = (embedded - embedded.mean(dim=0)).square().sum(dim=1).mean().item()
-        self.scale.fill_(1 / math.sqrt(spread) if spread > 0 else 1.0)
+        varies = spread > NEGLIGIBLE * embedded.square().sum(dim=1).mean().item()  # else all outputs are equal
+        self.scale.fill_(1 / math.sqrt(spread) if varies else 1.0)
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim)."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
+from ele_core.components.inputs.tokens import Tokens
 from ele_core.data.packing import PACKED_AT_ONCE, accept
 from ele_core.errors import InvalidInput
 from ele_core.numerics.tensors import Tensors
@@ -59,7 +60,7 @@ def test_long_texts_are_refused_before_they_are_cut_into_tokens(monkeypatch):
     inputs = TextInput()
     inputs.fit(["short", "texts"])
     encoded = []
-    monkeypatch.setattr("ele_core.components.inputs.text._encode", lambda _, texts: encoded.extend(texts) or iter(()))
+    monkeypatch.setattr(Tokens, "encode", lambda _, texts: encoded.extend(texts) or iter(()))
     with pytest.raises(InvalidInput, match="input 1: the text has 5000 tokens, and the limit is 10"):
         inputs.pack(["short", "x" * 5000])
     assert encoded == []

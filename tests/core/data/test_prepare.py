@@ -12,7 +12,7 @@ import torch
 from recording import Recorder
 
 from ele_core import config as configuration
-from ele_core.data.prepare import Prepared, prepare
+from ele_core.data.prepare import Prepared, held_out, prepare
 from ele_core.data.summary import describe_data, summary
 from ele_core.data.vectors import looks_like_vectors
 from ele_core.errors import ConfigError, DataError
@@ -43,7 +43,7 @@ def test_labels_and_sizes_are_inferred_from_the_file(tmp_path):
     assert prepared.space.config.alphabet == tuple("abcdefghijklmnopqrst")
     assert prepared.space.config.length == 4
     assert prepared.config.output.options["length"] == 4, "the resolved configuration holds them"
-    assert [len(part) for part in (prepared.data.train, prepared.data.validation, prepared.data.test)] == [17, 1, 2]
+    assert [len(part) for part in (prepared.data.train, prepared.data.validation, prepared.data.test)] == [14, 4, 2]
 
 
 def test_options_given_by_hand_win_over_what_is_inferred(tmp_path):
@@ -54,7 +54,7 @@ def test_options_given_by_hand_win_over_what_is_inferred(tmp_path):
 def test_a_tasks_labels_and_sizes_do_not_bind_data_of_ones_own(tmp_path):
     prepared = load(write(tmp_path, "pairs.csv", PAIRS), source={"task": "number-words"})
     assert prepared.space.config.alphabet == tuple("abcdefghijklmnopqrst")
-    assert prepared.config.surrogate.options["encoder"]["name"] == "sequence"
+    assert (prepared.config.surrogate.name, prepared.config.regressor.name) == ("parts", "stacked")
     again = configuration.load(configuration_file(tmp_path, prepared))
     assert again == prepared.config
 
@@ -158,7 +158,7 @@ def test_a_held_out_input_longer_than_all_of_training_is_no_bad_row(tmp_path):
 def test_the_account_of_the_data_counts_duplicates_and_what_was_left_out(tmp_path):
     rows = [*PAIRS, ("again", "a"), ("", "b")]
     text = describe_data(load(write(tmp_path, "pairs.csv", rows), on_error="skip"))
-    assert "pairs        21, of them 18 training, 1 validation, 2 test" in text
+    assert "pairs        21, of them 15 training, 4 validation, 2 test" in text
     assert "20 different" in text
     assert "left out     1 row\n  row 22 (line 23): '': the text is empty." in text
     assert "example      word" in text
@@ -223,13 +223,34 @@ def test_one_array_is_no_pairs(tmp_path):
 def test_the_columns_the_separator_and_numbers_read_as_text_are_told(tmp_path):
     rows = [("7", "1 0 1", "a b a"), ("8", "0 0 1", "b a b")] * 10
     file = write(tmp_path, "pairs.csv", rows, header="id,x,y")
-    told = summary(load(file, input="x", output="y")).splitlines()
+    told = summary(load(file, "input=text", input="x", output="y")).splitlines()
     assert told[:3] == [
         "input: column 'x'; output: column 'y'; 1 other is not used",
         "warning: the inputs are vectors of numbers, but are read as text. To read them as vectors: --set input=vector",
         "output: tokens separated by spaces, 2 different; at most 3 in a text",
     ]
     assert "warning" not in summary(load(file, "input=vector", input="x"))
+    chosen = load(file, input="x")
+    assert chosen.config.input.name == "vector"
+    assert "input: read as 'vector', because all are vectors of numbers; otherwise: --set input=text" in summary(chosen)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "expected"),
+    [
+        (10, {}, 2),
+        (100, {}, 20),
+        (500, {}, 100),
+        (1000, {}, 100),
+        (10_000, {}, 500),
+        (1, {}, 1),
+        (1000, {"validation": 0.3}, 0.3),
+        (1000, {"validation": 7}, 7),
+        (1000, {"validation": 0}, 0),
+    ],
+)
+def test_a_twentieth_is_held_out_but_a_hundred_if_that_is_no_more_than_a_fifth(pairs, options, expected):
+    assert held_out(configuration.DataConfig(file="f", **options), pairs) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ele_core.numerics.sparse import FREQUENT, Products, SparseRows
+from ele_core.numerics.sparse import FREQUENT, Products, SparseRows, nearest_rows, signs
 
 
 def random_counts(rows: int, columns: int, seed: int, share: float = 0.4) -> Tensor:
@@ -62,3 +62,67 @@ def test_parts_put_together_are_the_whole():
     whole, parts = SparseRows.dense(matrix), SparseRows.cat(SparseRows.dense(part) for part in matrix.split(3))
     assert torch.equal(parts.times(torch.eye(5)), matrix)
     assert torch.equal(whole.offsets, parts.offsets)
+
+
+# -- sums, rows, neighbours, signs --------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.integers(0, 6), st.integers(1, 9))
+def test_values_of_equal_keys_are_summed_and_zeros_left_out(seed, rows, length):
+    generator = torch.Generator().manual_seed(seed)
+    keys = torch.randint(-2, 3, (rows, length), generator=generator)
+    values = torch.randint(0, 4, (rows, length), generator=generator).float()
+    found = SparseRows.summed(keys, values)
+    for row in range(rows):
+        expected: Counter[int] = Counter()
+        for key, value in zip(keys[row].tolist(), values[row].tolist(), strict=True):
+            expected[key] += int(value)
+        own = found.between(row, row + 1)
+        assert dict(zip(own.keys.tolist(), own.values.tolist(), strict=True)) == dict(+expected)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 7), st.integers(0, 7))
+def test_the_rows_between_two_places_are_those_of_the_matrix(seed, first, end):
+    first, end = sorted((first, end))
+    dense = random_counts(7, 5, seed)
+    part = SparseRows.dense(dense).between(first, end)
+    assert len(part) == end - first
+    assert torch.equal(part.transposed(5).T, dense[first:end])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12))
+def test_the_nearest_row_is_that_of_brute_force(seed, rows, others):
+    left, right = random_counts(rows, 6, seed), random_counts(others, 6, seed + 1)
+    row, distance = nearest_rows(SparseRows.dense(left), SparseRows.dense(right))
+    expected = torch.cdist(left.double(), right.double())
+    torch.testing.assert_close(distance.double(), expected.min(dim=1).values, rtol=1e-4, atol=2e-3)
+    torch.testing.assert_close(expected.gather(1, row[:, None])[:, 0], expected.min(dim=1).values, rtol=1e-4, atol=2e-3)
+    left, right = (left > 0).float(), (right > 0).float()
+    row, distance = nearest_rows(SparseRows.dense(left), SparseRows.dense(right), "tanimoto")
+    both, either = left @ right.T, ((left[:, None] + right) > 0).sum(dim=2)
+    expected = 1 - both / either.clamp(min=1)
+    torch.testing.assert_close(distance, expected.min(dim=1).values)
+    torch.testing.assert_close(expected.gather(1, row[:, None])[:, 0], distance)
+
+
+def test_rows_are_compared_in_chunks(monkeypatch):
+    left, right = random_counts(30, 6, 0), random_counts(9, 6, 1)
+    expected = nearest_rows(SparseRows.dense(left), SparseRows.dense(right))
+    monkeypatch.setattr("ele_core.numerics.sparse.CHUNK", 4)
+    found = nearest_rows(SparseRows.dense(left), SparseRows.dense(right))
+    assert torch.equal(found[0], expected[0])
+    assert [len(part) for part in nearest_rows(SparseRows.dense(left[:0]), SparseRows.dense(right))] == [0, 0]
+
+
+def test_signs_are_fixed_and_nearly_orthogonal():
+    keys = torch.tensor([0, 1, -1, 2**40, 7])
+    found = signs(keys, 1000)
+    assert found.shape == (5, 1000)
+    assert set(found.unique().tolist()) == {-1.0, 1.0}
+    assert torch.equal(signs(keys.flip(0), 1000), found.flip(0)), "the vector of a key depends on nothing else"
+    assert torch.equal(signs(keys, 100), found[:, :100])
+    cosines = found @ found.T / 1000
+    assert float((cosines - torch.eye(5)).abs().max()) < 0.15
+    many = signs(torch.arange(300), 512)
+    cosines = (many @ many.T / 512)[~torch.eye(300, dtype=torch.bool)]
+    assert float(cosines.square().mean()) * 512 < 1.2, "as for random vectors, whose mean is 1"

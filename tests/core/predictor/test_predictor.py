@@ -164,7 +164,8 @@ def test_unknown_components_and_options_are_told_at_once(pairs):
 
 def test_a_task_gives_its_settings_for_data_of_ones_own():
     predictor = StructuredPredictor.for_task("number-words", seed=5)
-    assert predictor.surrogate["encoder"]["name"] == "sequence"
+    assert predictor.output["name"] == "sequence"
+    assert predictor.surrogate is predictor.regressor is predictor.decoder is None, "they are chosen for the data"
     assert predictor.seed == 5
     assert "alphabet" not in predictor.output, "labels and sizes are inferred from the data"
     replaced = StructuredPredictor.for_task("number-words", **QUICK)

@@ -58,9 +58,13 @@ def test_a_nested_option_is_set_and_the_given_mappings_stay_as_they_are():
     assert before == QUICK
 
 
-def test_an_option_of_a_component_that_is_only_named_can_be_set():
-    predictor = StructuredPredictor("sequence").set_params(regressor__backbone__width=8)
-    assert predictor.regressor == {"name": "neural", "backbone": {"width": 8}}
+@pytest.mark.parametrize("given", [{"regressor": "neural"}, {}])
+def test_an_option_of_a_component_that_is_only_named_or_not_chosen_can_be_set(given):
+    predictor = StructuredPredictor("sequence", **given)
+    assert ("regressor__backbone__width" in predictor.get_params()) == bool(given)
+    predictor.set_params(regressor__backbone__width=8)
+    named = {"name": "neural"} if given else {}
+    assert predictor.regressor == {**named, "backbone": {"width": 8}}
     assert predictor.get_params()["regressor__backbone__width"] == 8
     assert predictor.get_params()["regressor__backbone__name"] == "gru"
 

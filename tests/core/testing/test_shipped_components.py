@@ -11,11 +11,15 @@ from ele_core.testing.choosing import Choosing
 TINY = {"epochs": 1, "batch_size": 16, "evaluations": 1}
 GRAPHS = {"node_labels": ["a", "b"], "edge_labels": ["x", "y"], "max_nodes": 4}
 SMALL_SURROGATE = {"dim": 8, "encoder": {"name": "flat", "width": 8}, "training": TINY}
+STACK = {
+    "network": {"name": "neural", "backbone": {"name": "gru", "width": 8}, "training": TINY},
+    "kernel": {"name": "sketched-ridge", "sketch": {"size": 8}},
+}
 
 COMPONENTS = [
-    ("output", "sequence", {}, 38),
-    ("output", "padded-graph", GRAPHS, 40),
-    ("output", "molecule", {"max_atoms": 4}, 40),
+    ("output", "sequence", {}, 40),
+    ("output", "padded-graph", GRAPHS, 42),
+    ("output", "molecule", {"max_atoms": 4}, 42),
     ("encoder", "flat", {}, 14),
     ("encoder", "sequence", {}, 14),
     ("encoder", "rgcn", {"width": 16}, 15),
@@ -23,14 +27,17 @@ COMPONENTS = [
     ("surrogate", "sketched-kernel", {"sketch": {"size": 16}}, 13),
     ("surrogate", "wl-kernel", {"sketch": {"size": 16}}, 13),
     ("surrogate", "fgw", {}, 13),
-    ("input", "text", {}, 15),
-    ("input", "vector", {}, 14),
-    ("input", "smiles", {"rewrite": 1.0}, 15),
+    ("surrogate", "parts", {"dim": 32}, 12),
+    ("input", "text", {}, 18),
+    ("input", "vector", {}, 17),
+    ("input", "smiles", {"rewrite": 1.0}, 18),
     ("backbone", "gru", {"width": 16}, 12),
     ("backbone", "transformer", {}, 12),
     ("backbone", "mlp", {}, 12),
     ("regressor", "neural", {"backbone": {"name": "gru", "width": 8}, "training": TINY}, 10),
     ("regressor", "sketched-ridge", {"sketch": {"size": 8}}, 10),
+    ("regressor", "nearest", {}, 10),
+    ("regressor", "stacked", STACK, 11),
     ("regressor", "fgw-ridge", {}, 10),
     ("regressor", "fgw-templates", {"backbone": {"name": "gru", "width": 8}, "templates": 2, "training": TINY}, 10),
     ("decoder", "candidates", {}, 15),

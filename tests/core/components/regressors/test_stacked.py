@@ -1,0 +1,199 @@
+"""Stacked regressors and copying: weights, choosing, saving, stopping, and files made by somebody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from linear import random_sequences, sequence_space
+from pydantic import ValidationError
+from recording import Memory, Recorder, Stopped
+
+from ele_core.components.inputs.vector import VectorInput
+from ele_core.components.regressors.nearest import NearestRegressor
+from ele_core.components.regressors.stacked import COPIED, STACKED, StackedRegressor, best_weights
+from ele_core.components.surrogates.parts import PartsSurrogate
+from ele_core.errors import ModelError
+from ele_core.runtime.context import Context
+
+NETWORK = {
+    "name": "neural",
+    "backbone": {"name": "mlp", "hidden": [8]},
+    "training": {"epochs": 3, "batch_size": 8, "evaluations": 3},
+}
+KERNEL = {"name": "sketched-ridge", "sketch": {"size": 20}}
+
+
+def data() -> tuple[VectorInput, PartsSurrogate, Any, Any]:
+    """Vectors, an embedding of sequences, and the packed pairs: 40 to train, 10 to validate."""
+    space = sequence_space()
+    outputs = random_sequences(space, 50)
+    values = np.random.default_rng(0).normal(size=(50, 4))
+    inputs = VectorInput()
+    inputs.fit(values)
+    surrogate = PartsSurrogate(PartsSurrogate.Config(dim=12), space)
+    surrogate.fit(outputs, outputs, None, Context())
+    packed = inputs.pack(values)
+    return inputs, surrogate, (packed[:40], outputs[:40]), (packed[40:], outputs[40:])
+
+
+def stack(context: Context | None = None, **options: Any) -> tuple[StackedRegressor, Any, Any]:
+    inputs, surrogate, train, validation = data()
+    config = StackedRegressor.Config(**{"network": NETWORK, "kernel": KERNEL, **options})
+    torch.manual_seed(0)
+    made = StackedRegressor(config, inputs, surrogate)
+    made.fit(train, validation, context or Context())
+    return made, train, validation
+
+
+def fresh(made: StackedRegressor) -> StackedRegressor:
+    return StackedRegressor(made.config, made.inputs, made.surrogate)
+
+
+# -- weights ------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 6), st.integers(1, 3))
+def test_the_weights_are_those_of_non_negative_least_squares(seed, count, rows, dim):
+    optimize = pytest.importorskip("scipy.optimize")
+    generator = torch.Generator().manual_seed(seed)
+    predicted = [torch.randn(rows, dim, generator=generator) for _ in range(count)]
+    targets = torch.randn(rows, dim, generator=generator)
+    found = best_weights(predicted, targets).double()
+    assert bool((found >= 0).all())
+    matrix = torch.stack([own.flatten() for own in predicted], dim=1).double()
+    _, least = optimize.nnls(matrix.numpy(), targets.flatten().double().numpy())
+    assert float((matrix @ found - targets.flatten().double()).norm()) == pytest.approx(least, abs=1e-4)
+
+
+def test_the_weights_of_a_sum_are_found():
+    first, second = torch.randn(2, 30, 4, generator=torch.Generator().manual_seed(0))
+    assert best_weights([first, second], 0.25 * first + 2 * second).tolist() == pytest.approx([0.25, 2.0], abs=1e-4)
+    assert best_weights([first, second], first - second).tolist()[1] == 0.0, "never negative"
+
+
+def test_a_regressor_no_part_of_which_helps_predicts_with_the_better_part(monkeypatch):
+    monkeypatch.setattr(
+        "ele_core.components.regressors.stacked.best_weights", lambda predicted, _: torch.zeros(len(predicted))
+    )
+    made, _, validation = stack()
+    assert sorted(made.weights) == [0.0, 1.0]
+    errors = {
+        name: (made.parts[name].predict(validation[0]) - made.surrogate.embed(validation[1])).square().sum()
+        for name in ("network", "kernel")
+    }
+    best = min(errors, key=lambda name: errors[name])
+    assert torch.equal(made.predict(validation[0]), made.parts[best].predict(validation[0]))
+
+
+# -- predicting and choosing --------------------------------------------------------------------------------------
+
+
+def test_it_predicts_the_weighted_sum_and_is_no_worse_than_its_parts():
+    made, _, validation = stack()
+    parts = [made.parts[name].predict(validation[0]) for name in ("network", "kernel")]
+    expected = sum(weight * part for weight, part in zip(made.weights, parts, strict=True))
+    torch.testing.assert_close(made.predict(validation[0]), expected)
+    targets = made.surrogate.embed(validation[1])
+    errors = [float((each - targets).square().sum()) for each in (expected, *parts)]
+    assert errors[0] <= min(errors[1:]) + 1e-4
+
+
+def test_its_stages_are_reported_under_the_names_of_its_parts():
+    recorder = Recorder()
+    stack(Context(monitor=recorder))
+    assert recorder.stages() == ["network", "kernel", "copying"]
+    assert recorder.messages[-1].startswith("regression error on validation pairs: network ")
+
+
+def test_copying_is_one_of_its_ways_only_if_it_is_there():
+    made, train, _ = stack()
+    assert list(made.ways) == [STACKED, COPIED]
+    made.choose(COPIED)
+    assert torch.equal(made.predict(train[0][:5]), made.surrogate.embed(train[1][:5])), "their own outputs"
+    assert list(stack(copying=None)[0].ways) == []
+
+
+def test_it_needs_at_least_one_part():
+    with pytest.raises(ValidationError, match="keep at least one"):
+        StackedRegressor.Config(network=None, kernel=None, copying=None)
+
+
+# -- saving -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [STACKED, COPIED, None])
+def test_a_restored_one_predicts_the_same_and_can_still_choose(way):
+    made, train, validation = stack()
+    if way is not None:
+        made.choose(way)
+    again = fresh(made)
+    again.restore(made.state())
+    assert torch.equal(again.predict(validation[0]), made.predict(validation[0]))
+    if way is None:  # a training that was stopped before the choice
+        again.choose(COPIED)
+        assert torch.equal(again.predict(train[0][:3]), made.surrogate.embed(train[1][:3]))
+
+
+def test_the_training_inputs_are_stored_only_if_they_are_needed():
+    made, *_ = stack()
+    made.choose(STACKED)
+    assert not any(name.startswith("copying.") for name in made.state())
+    made.choose(COPIED)
+    assert len(made.state()["copying.inputs.values"]) == 40
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weights", torch.ones(3)),
+        ("copies", torch.ones(2)),
+        ("kernel.weights", torch.zeros(2, 2)),
+        ("copying.queries", torch.zeros(40, 5)),
+        ("copying.queries", torch.zeros(39, 12)),
+        ("copying.queries", torch.full((40, 12), torch.nan)),
+        ("copying.inputs.values", torch.zeros(7, 4)),
+    ],
+)
+def test_a_state_of_another_shape_is_refused(name, value):
+    made, *_ = stack()
+    made.choose(COPIED)
+    with pytest.raises(ModelError):
+        fresh(made).restore({**made.state(), name: value})
+
+
+@pytest.mark.parametrize("missing", ["copying.", "kernel.", "network."])
+def test_a_state_without_a_part_that_is_used_is_refused(missing):
+    made, *_ = stack()
+    made.choose(COPIED)
+    state = {name: value for name, value in made.state().items() if not name.startswith(missing)}
+    with pytest.raises((ModelError, KeyError, RuntimeError)):
+        fresh(made).restore(state)
+
+
+def test_it_is_refused_before_it_is_fitted():
+    inputs, surrogate, train, _ = data()
+    config = StackedRegressor.Config(network=NETWORK)
+    for made in (StackedRegressor(config, inputs, surrogate), NearestRegressor(None, inputs, surrogate)):
+        with pytest.raises(ModelError, match="used before it was fitted"):
+            made.predict(train[0])
+
+
+# -- stopping -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 7, 15, 16])
+def test_a_stopped_one_ends_as_if_nothing_had_happened(steps):
+    """Three epochs of five batches are 15 steps of the network; the 16th is of the kernel."""
+    undisturbed, _, validation = stack()
+    work = Memory(stop_after=steps)
+    with pytest.raises(Stopped):
+        stack(Context(work=work))
+    assert ("regressor network" in work.kept) == (steps > 15)
+    again, *_ = stack(Context(work=Memory(work.kept)))
+    assert again.weights == undisturbed.weights
+    assert torch.equal(again.predict(validation[0]), undisturbed.predict(validation[0]))

@@ -1,0 +1,110 @@
+"""The decoder and the way of the regressor are chosen by their predictions on validation pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from recording import Recorder
+
+from ele_core import StructuredPredictor
+from ele_core.config import SelectionConfig
+from ele_core.errors import ConfigError, UnknownComponent
+from ele_core.model.model import Model
+from ele_core.model.select import select
+from ele_core.runtime.context import Context
+
+INPUTS = ["one", "two", "three", "four", "five", "six"]
+OUTPUTS = ["a", "bb", "ccc", "abc", "cab", "bca"]
+
+
+class TwoWays:
+    """A regressor that is right in one of its ways."""
+
+    def __init__(self, right: str, queries: torch.Tensor) -> None:
+        self.right, self.queries, self.way = right, queries, ""
+        self.ways = ["stacked", "copied"]
+
+    def choose(self, way: str) -> None:
+        self.way = way
+
+    def predict(self, _: Any) -> torch.Tensor:
+        return self.queries if self.way == self.right else self.queries.flip(0)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Model:
+    predictor = StructuredPredictor("sequence", surrogate="parts", regressor="nearest", decoder="candidates")
+    return predictor.fit(INPUTS * 2, OUTPUTS * 2, validation=1).model_
+
+
+def selected(fitted: Model, right: str, decoders: tuple[str, ...]) -> tuple[Model, TwoWays, Recorder]:
+    outputs, recorder = fitted.space.pack(OUTPUTS), Recorder()
+    regressor = TwoWays(right, fitted.surrogate.embed(outputs))
+    config = fitted.config.model_copy(update={"selection": SelectionConfig(decoders=decoders)})
+    model = dataclasses.replace(fitted, config=config, regressor=regressor)
+    packed = fitted.inputs.pack(INPUTS)
+    return select(model, packed, outputs, Context(monitor=recorder)), regressor, recorder
+
+
+@pytest.mark.parametrize("right", ["stacked", "copied"])
+def test_the_better_way_is_chosen_and_told(fitted, right):
+    _, regressor, recorder = selected(fitted, right, ("search", "candidates"))
+    assert regressor.way == right
+    (told,) = recorder.messages
+    assert told.startswith("edit_distance on 6 validation pairs: stacked, search ")
+    assert f"Chosen: {right}, search 0" in told, "of equals the first"
+
+
+def test_the_better_decoder_becomes_that_of_the_model(fitted):
+    known = dataclasses.replace(fitted, candidates=fitted.embed_candidates(fitted.space.pack(["c"])))
+    model, *_ = selected(known, "stacked", ("candidates", "search"))
+    assert model.config.decoder.name == "search", "it finds what is not among the candidates"
+    assert fitted.config.decoder.name == "candidates"
+
+
+def test_nothing_is_tried_without_decoders_to_try(fitted):
+    model, regressor, recorder = selected(fitted, "copied", ())
+    assert model.config.decoder == fitted.config.decoder
+    assert regressor.way == "stacked", "the usual one"
+    assert recorder.messages == []
+
+
+@pytest.mark.parametrize(
+    ("decoders", "error", "message"),
+    [(["pgd"], ConfigError, "needs the gradient"), (["serach"], UnknownComponent, "did you mean 'search'")],
+)
+def test_a_decoder_that_cannot_be_tried_is_refused_before_the_training(decoders, error, message, tmp_path):
+    from ele_core import config as configuration
+    from ele_core.runs.run import Run
+
+    file = tmp_path / "pairs.csv"
+    file.write_text("x,y\n" + "".join(f"{x} {n},{y}\n" for n in range(5) for x, y in zip(INPUTS, OUTPUTS, strict=True)))
+    config = configuration.load(
+        {"output": "sequence", "data": {"file": str(file)}, "selection": {"decoders": decoders}}
+    )
+    recorder = Recorder()
+    with pytest.raises(error, match=message):
+        Run.start(config, tmp_path / "run", recorder)
+    assert recorder.rows == []
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_predictor_learns_that_copying_is_best_and_keeps_it(tmp_path):
+    """Each word has a code of its own: nothing can be learned but by heart."""
+    generator = torch.Generator().manual_seed(0)
+    words = ["".join(chr(97 + int(c)) for c in torch.randint(0, 26, (9,), generator=generator)) for _ in range(60)]
+    codes = ["".join("xyz"[int(c)] for c in torch.randint(0, 3, (8,), generator=generator)) for _ in range(60)]
+    regressor = {
+        "name": "stacked",
+        "network": "none",
+        "kernel": {"name": "sketched-ridge", "penalties": [1e6]},
+    }
+    predictor = StructuredPredictor("sequence", regressor=regressor)
+    predictor.fit(words, codes, validation=([f"{word}q" for word in words], codes))
+    assert predictor.model_.regressor.copies is True
+    predictor.save(tmp_path / "model")
+    again = StructuredPredictor.load(tmp_path / "model")
+    assert again.predict([f"{word}q" for word in words[:9]]) == codes[:9]
