@@ -223,6 +223,35 @@ def test_a_task_trains_from_a_file_of_the_users_own(ele, tmp_path, suffix):
     assert "3 different" in described.out
 
 
+@pytest.fixture
+def pairs(tmp_path):
+    """A file of pairs of a text and a sequence."""
+    rows = [f"the {'xyz'[number % 3]} {number},{'xyz'[number % 3] * 3}\n" for number in range(40)]
+    (tmp_path / "pairs.csv").write_text("name,code\n" + "".join(rows))
+    return ["--data", "pairs.csv"]
+
+
+def test_own_data_need_only_the_name_of_an_output_space(ele, tmp_path, pairs):
+    outcome = ele("train", *pairs, "--output-space", "sequence", *OWN)
+    assert outcome.code == 0, outcome.err
+    config = tomllib.loads((tmp_path / "runs" / "sequence-1" / "config.toml").read_text())
+    assert config["output"]["name"] == "sequence"
+    assert "task" not in config
+    assert "3 different" in ele("debug", "data", *pairs, "--output-space", "sequence").out
+    assert "3 different" in ele("debug", "data", "sequence", *pairs).out
+
+
+@pytest.mark.parametrize("command", [["train"], ["debug", "data"]])
+def test_an_output_space_that_does_not_go_with_the_rest_is_refused(ele, tmp_path, pairs, command):
+    assert fails(ele(*command), 2, "Give CONFIG|TASK, or your own pairs: --data FILE --output-space NAME.")
+    assert fails(ele(*command, *pairs), 2, "Say what the outputs of pairs.csv are", "sequence")
+    assert fails(ele(*command, "--output-space", "sequence"), 2, "give --data FILE too")
+    both = ele(*command, "number-words", *pairs, "--output-space", "sequence")
+    assert fails(both, 2, "Give either number-words or --output-space sequence")
+    assert fails(ele(*command, *pairs, "--output-space", "sequenc"), 2, "did you mean 'sequence'?")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_bad_rows_stop_the_training_with_all_of_them_and_nothing_written(ele, tmp_path):
     rows = [("one", "1"), ("", "2"), ("three", "3"), ("", "4")] * 6
     (tmp_path / "pairs.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
