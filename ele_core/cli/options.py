@@ -121,6 +121,38 @@ def training_overrides(command: Command) -> Command:
     return merged  # type: ignore[return-value]
 
 
+def training_length(command: Command) -> Command:
+    """Add `--epochs N` and `--minutes M`, given to the command as part of `overrides`."""
+
+    @click.option(
+        "--epochs",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="N",
+        help="Train every network for N passes over the training pairs.",
+    )
+    @click.option(
+        "--minutes",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="M",
+        help="Train for about M minutes, shared equally by all networks; reading and decoding are not counted.",
+    )
+    @functools.wraps(command)
+    def merged(
+        *args: Any, epochs: float | None, minutes: float | None, overrides: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        if epochs is not None and minutes is not None:
+            raise click.UsageError("--epochs and --minutes exclude each other.")
+        length = (*given("epochs", epochs), *given("minutes", minutes))
+        single = [each for each in overrides if each.partition("=")[0].strip().endswith((".epochs", ".minutes"))]
+        if length and single:
+            raise click.UsageError(
+                f"--{length[0].partition('=')[0]} is for all networks: omit it or --set {single[0]}."
+            )
+        return command(*args, overrides=(*length, *overrides), **kwargs)
+
+    return merged  # type: ignore[return-value]
+
+
 def decoding_overrides(command: Command) -> Command:
     """Add `--decoder`, `--device` and `--set`, given to the command together as `overrides`."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @options.with_report
 @options.log
 @options.training_overrides
+@options.training_length
 @options.as_json
 @options.output
 @options.processes
@@ -59,8 +60,8 @@ def train(
 
     \b
     ele train --data pairs.csv --output-space molecule -o run
-    ele train number-words -o run
-    ele train my.toml --seed 1 --set regressor.training.epochs=5
+    ele train number-words -o run --minutes 10
+    ele train my.toml --seed 1 --set regressor.training.learning_rate=1e-3
     ele train number-words -o run --processes 2
     ele train smi2mol --data pairs.csv --input name --output smiles -o run
     """

@@ -252,6 +252,54 @@ def test_an_output_space_that_does_not_go_with_the_rest_is_refused(ele, tmp_path
     assert not (tmp_path / "runs").exists()
 
 
+def lengths(run: Path, option: str) -> list[float | str]:
+    """The option of every table `training` of a run."""
+
+    def walk(table: dict) -> list:
+        inner = [walk(value) for value in table.values() if isinstance(value, dict)]
+        own = [table["training"][option]] if "training" in table else []
+        return own + [value for values in inner for value in values]
+
+    return walk(tomllib.loads((run / "config.toml").read_text()))
+
+
+QUICK = ["--no-report", "--set", "regressor=stacked", "--set", "regressor.network.backbone.width=8"]
+
+
+def test_epochs_are_those_of_every_network(ele, tmp_path, pairs):
+    outcome = ele("train", *pairs, "--output-space", "sequence", "--epochs", "2", "-o", "run", *QUICK)
+    assert outcome.code == 0, outcome.err
+    assert lengths(tmp_path / "run", "epochs") == [2]
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["regressor"]["network"]["training"]["epochs"] == 2
+    assert "epochs" not in config
+
+
+def test_minutes_are_divided_among_the_networks(ele, tmp_path, settings):
+    outcome = ele("train", "number-words", "--minutes", "0.02", "-o", "run", *without_epochs(settings), "--no-report")
+    assert outcome.code == 0, outcome.err
+    assert lengths(tmp_path / "run", "minutes") == [0.01, 0.01]
+    assert "embedding: about " in outcome.err
+    assert "steps in 1 s" in outcome.err
+
+
+def without_epochs(settings: list[str]) -> list[str]:
+    """The settings without those of the length of a training."""
+    pairs = zip(settings[::2], settings[1::2], strict=True)
+    return [word for option, value in pairs if ".epochs=" not in value for word in (option, value)]
+
+
+def test_lengths_of_a_training_that_exclude_each_other_are_refused(ele, tmp_path, pairs):
+    assert fails(ele("train", "number-words", "--epochs", "1", "--minutes", "1"), 2, "exclude each other")
+    single = ele("train", "number-words", "--minutes", "1", "--set", "regressor.training.epochs=3")
+    assert fails(single, 2, "--minutes is for all networks", "regressor.training.epochs=3")
+    assert fails(ele("train", "number-words", "--minutes", "0"), 2, "--minutes")
+    kernels = ["--set", "surrogate=parts", "--set", "regressor=sketched-ridge"]
+    refused = ele("train", *pairs, "--output-space", "sequence", *kernels, "--minutes", "1", "-o", "run")
+    assert fails(refused, 2, "minutes: this model trains no network")
+    assert not (tmp_path / "run").exists()
+
+
 def test_bad_rows_stop_the_training_with_all_of_them_and_nothing_written(ele, tmp_path):
     rows = [("one", "1"), ("", "2"), ("three", "3"), ("", "4")] * 6
     (tmp_path / "pairs.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
