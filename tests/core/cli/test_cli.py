@@ -252,6 +252,23 @@ def test_an_output_space_that_does_not_go_with_the_rest_is_refused(ele, tmp_path
     assert not (tmp_path / "runs").exists()
 
 
+def test_inputs_unlike_those_of_the_training_are_marked(ele, copy, tmp_path):
+    (tmp_path / "words.csv").write_text('word\ntwenty\n""\nzwanzig\n')
+    outcome = ele("predict", copy, "words.csv")
+    assert outcome.code == 0, outcome.err
+    rows = table(outcome.out)
+    assert [row["unlike_training"] for row in rows] == ["", "", "unknown token 'zwanzig'"]
+    assert [row["status"] == "ok" for row in rows] == [True, False, True]
+    assert outcome.err.count("unlike the training inputs: 1 of 3 inputs; see the column unlike_training\n") == 1
+    skipped = table(ele("predict", copy, "words.csv", "--on-error", "skip").out)
+    assert [row["unlike_training"] for row in skipped] == ["", "unknown token 'zwanzig'"]
+
+
+def test_no_column_is_added_if_all_inputs_are_like_those_of_the_training(ele, copy):
+    outcome = ele("predict", copy, "-", stdin="twenty\n")
+    assert "unlike" not in outcome.out + outcome.err
+
+
 def lengths(run: Path, option: str) -> list[float | str]:
     """The option of every table `training` of a run."""
 
