@@ -474,6 +474,13 @@ class InputSpace(Component, ABC, Generic[X]):
         """The length of each input (B,), so that inputs of similar length are batched together; None: all are equal."""
         return None
 
+    def unlike_training(self, values: Sequence[X]) -> list[str]:
+        """For each input a short reason why it is unlike all that `fit` saw, or an empty text; by default all empty.
+
+        Predictions for such inputs deserve less trust. `save` and `load` keep what this needs.
+        """
+        return [""] * len(values)
+
     def augment(self, batch: Tensors, generator: Generator) -> Tensors:
         """A random view of each input with the same meaning, for training; by default the inputs themselves."""
         return batch

@@ -32,13 +32,15 @@ def config(source: str, overrides: tuple[str, ...], console: Console) -> None:
 
 
 @debug.command()
-@options.source
+@options.optional_source
 @options.data_options(on_error="skip")
+@options.output_space
 @options.training_overrides
 @options.as_json
 @options.output
 def data(
-    source: str,
+    source: str | None,
+    output_space: str | None,
     data: str | None,
     input: str | None,  # noqa: A002  # click names arguments after options
     output: str | None,
@@ -50,6 +52,10 @@ def data(
 
     Prints the sizes, duplicates, a few pairs, and which rows are left out and why. Rows of --data that cannot be used
     are left out by default, so that all of them are listed; `ele train` refuses them by default.
+
+    \b
+    ele debug data --data pairs.csv --output-space molecule
+    ele debug data number-words
     """
     from ele_core import config as configuration
     from ele_core.data.prepare import prepare
@@ -57,7 +63,8 @@ def data(
     from ele_core.runtime.context import Context
 
     columns = {"input": input, "output": output, "on_error": on_error or ("skip" if data else None)}
-    config = configuration.load(source, [*options.data_overrides(data, columns), *overrides], options.registry())
+    chosen = options.chosen_source(source, output_space, data)
+    config = configuration.load(chosen, [*options.data_overrides(data, columns), *overrides], options.registry())
     prepared = prepare(config, Context(config.seed, monitor=console.monitor()))
     console.show(describe_data(prepared))
     console.json(facts(prepared))

@@ -79,6 +79,15 @@ class RunFolder(click.ParamType[str]):
 
 run = click.argument("run", type=RunFolder())
 source = click.argument("source", metavar="CONFIG|TASK", shell_complete=completion.sources("task"))
+optional_source = click.argument(
+    "source", metavar="[CONFIG|TASK]", required=False, shell_complete=completion.sources("task")
+)
+output_space = click.option(
+    "--output-space",
+    metavar="NAME",
+    shell_complete=completion.components("output"),
+    help="What the outputs of --data are, instead of CONFIG|TASK: `ele plugins` lists the names.",
+)
 
 
 def output(command: Command) -> Command:
@@ -112,6 +121,38 @@ def training_overrides(command: Command) -> Command:
     @functools.wraps(command)
     def merged(*args: Any, seed: int | None, device: str | None, overrides: tuple[str, ...], **kwargs: Any) -> Any:
         return command(*args, overrides=(*given("seed", seed), *given("device", device), *overrides), **kwargs)
+
+    return merged  # type: ignore[return-value]
+
+
+def training_length(command: Command) -> Command:
+    """Add `--epochs N` and `--minutes M`, given to the command as part of `overrides`."""
+
+    @click.option(
+        "--epochs",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="N",
+        help="Train every network for N passes over the training pairs.",
+    )
+    @click.option(
+        "--minutes",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="M",
+        help="Train for about M minutes, shared equally by all networks; reading and decoding are not counted.",
+    )
+    @functools.wraps(command)
+    def merged(
+        *args: Any, epochs: float | None, minutes: float | None, overrides: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        if epochs is not None and minutes is not None:
+            raise click.UsageError("--epochs and --minutes exclude each other.")
+        length = (*given("epochs", epochs), *given("minutes", minutes))
+        single = [each for each in overrides if each.partition("=")[0].strip().endswith((".epochs", ".minutes"))]
+        if length and single:
+            raise click.UsageError(
+                f"--{length[0].partition('=')[0]} is for all networks: omit it or --set {single[0]}."
+            )
+        return command(*args, overrides=(*length, *overrides), **kwargs)
 
     return merged  # type: ignore[return-value]
 
@@ -240,6 +281,23 @@ def data_overrides(data: str | None, columns: dict[str, str | None]) -> list[str
     if data is None and any(columns.values()):
         raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
     return [f"data.{name}={toml_string(value)}" for name, value in given.items() if value is not None]
+
+
+def chosen_source(source: str | None, output_space: str | None, data: str | None) -> str | dict[str, Any]:
+    """Return what the configuration is loaded from: the file or task, or else the output space alone."""
+    if source is not None and output_space is not None:
+        raise click.UsageError(f"Give either {source} or --output-space {output_space}: both say what is predicted.")
+    if source is not None:
+        return source
+    if output_space is None and data is None:
+        raise click.UsageError("Give CONFIG|TASK, or your own pairs: --data FILE --output-space NAME.")
+    if output_space is None:
+        names = ", ".join(registry().names("output"))
+        raise click.UsageError(f"Say what the outputs of {data} are: --output-space NAME, one of {names}.")
+    if data is None:
+        raise click.UsageError("--output-space says what the outputs of --data are: give --data FILE too.")
+    registry().provider("output", output_space)  # raises if there is none of this name
+    return {"output": {"name": output_space}}
 
 
 def toml_string(text: str) -> str:

@@ -57,6 +57,7 @@ def predict(
 
     RUN is a run folder, or a folder that StructuredPredictor.save wrote. FILE is .csv, .tsv, .jsonl, .parquet, .npy,
     .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept.
+    If an input is unlike those of the training, the column unlike_training says why.
     After Ctrl-C or SIGTERM, give the same command again to continue.
 
     \b
@@ -64,7 +65,7 @@ def predict(
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     """
     from ele_core.data.readers import readers
-    from ele_core.errors import ConfigError
+    from ele_core.errors import ConfigError, counted
     from ele_core.files.atomic import write_bytes
     from ele_core.files.tables import FIRST, input_places, read_columns, read_table
     from ele_core.model.predict import predict_texts
@@ -86,8 +87,6 @@ def predict(
         answer = PredictionTable(table, input_places(table, column, trained))
         choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
         context = context_for(model.config, console.monitor(), processes)
-        if said := answer.renamed():
-            context.monitor.message(said)
         settings = {"inputs": table.digest, "column": column, "candidates": choices_data, "top_k": top_k}
         with opened.resumable(model, settings, context) as resumable:
             predictions = predict_texts(
@@ -100,6 +99,11 @@ def predict(
                 lines=table.lines,
                 context=resumable,
             )
+            if said := answer.renamed(predictions):
+                context.monitor.message(said)
+            if predictions.unlike_training:
+                many = f"{len(predictions.unlike_training):,} of {counted(len(predictions), 'input')}"
+                context.monitor.message(f"unlike the training inputs: {many}; see the column unlike_training")
             if processes.main:
                 content = answer.written(predictions, target, skip=on_error == "skip", as_json=console.as_json)
                 if target:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@options.source
+@options.optional_source
 @click.option("-o", "--output-folder", "folder", metavar="RUN", help="The run folder [default: runs/NAME-N].")
 @click.option(
     "--surrogate-from",
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
     help="Use the learned surrogate of a finished run with the same output and surrogate; train only the regressor.",
 )
 @options.data_options(on_error="raise")
+@options.output_space
 @options.checkpoint_every
 @options.with_report
 @options.log
 @options.training_overrides
+@options.training_length
 @options.as_json
 @options.output
 @options.processes
 def train(
-    source: str,
+    source: str | None,
     folder: str | None,
     surrogate_from: str | None,
+    output_space: str | None,
     data: str | None,
     input: str | None,  # noqa: A002  # click names arguments after options
     output: str | None,
@@ -50,14 +53,15 @@ def train(
     overrides: tuple[str, ...],
     console: Console,
 ) -> None:
-    """Train a model from a TOML file or the name of a task.
+    """Train a model on your own pairs, from a TOML file, or on a task.
 
     Ctrl-C or SIGTERM writes a checkpoint and stops; `ele resume RUN` then continues to the same result. At the end the
     test inputs are decoded, and RUN/report.html shows the outcome.
 
     \b
-    ele train number-words -o run
-    ele train my.toml --seed 1 --set regressor.training.epochs=5
+    ele train --data pairs.csv --output-space molecule -o run
+    ele train number-words -o run --minutes 10
+    ele train my.toml --seed 1 --set regressor.training.learning_rate=1e-3
     ele train number-words -o run --processes 2
     ele train smi2mol --data pairs.csv --input name --output smiles -o run
     """
@@ -68,13 +72,14 @@ def train(
     from ele_core.runtime.distributed import process_group
 
     columns = {"input": input, "output": output, "on_error": on_error}
-    config = configuration.load(source, [*options.data_overrides(data, columns), *overrides], options.registry())
+    chosen = options.chosen_source(source, output_space, data)
+    config = configuration.load(chosen, [*options.data_overrides(data, columns), *overrides], options.registry())
     console.configuration(config)
     started = time.monotonic()
     monitor = console.monitor(afterwards=["decoding"] if with_report else ())
     with process_group() as processes:
         reserved = folder is None and processes.main
-        name = folder or (str(free_folder(Path("runs"), Path(source).stem)) if reserved else "")
+        name = folder or (str(free_folder(Path("runs"), Path(source or str(output_space)).stem)) if reserved else "")
         target = Path(processes.text_from_main(name))
         earlier = Run(surrogate_from, options.registry()) if surrogate_from else None
         try:

@@ -76,6 +76,10 @@ class RunConfig(ComponentConfig):
     """The seed of everything random in a run."""
     device: Annotated[str, AfterValidator(_device)] = "auto"
     """Where to compute: auto, cpu, cuda or cuda:N."""
+    epochs: float | None = Field(default=None, gt=0)
+    """Passes over the training set in every stage that trains a network, instead of its own `training.epochs`."""
+    minutes: float | None = Field(default=None, gt=0)
+    """About how long networks train: every stage gets an equal share as its `training.minutes`."""
     task: Annotated[Choice | None, Takes("task")] = None
     """A named data set with a configuration; sections that are not given are taken from it."""
     data: DataConfig | None = None

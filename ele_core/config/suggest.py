@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ele_core.config.resolve import as_table, merge
@@ -29,10 +29,11 @@ def suited(config: RunConfig, inputs: InputSpace[Any], pairs: int, *, own_data: 
     given = config.given
     if own_data:
         suggested = merge(suggestions(config, inputs, pairs), given)
-        return load(suggested, registry=config.registry) if suggested != given else config
+        return within_budget(load(suggested, registry=config.registry) if suggested != given else config)
     raised = {name: floored(as_table(value), given.get(name), pairs) for name, value in config if name in TRAINED}
     changes = {name: table for name, table in raised.items() if table}
-    return load(merge(config.model_dump(exclude_none=True), changes), registry=config.registry) if changes else config
+    config = load(merge(config.model_dump(), changes), registry=config.registry) if changes else config
+    return within_budget(config)
 
 
 TRAINED = ("surrogate", "regressor")
@@ -102,3 +103,28 @@ def floored(section: Mapping[str, Any], given: Any, pairs: int) -> dict[str, Any
     batch = min(training["batch_size"], pairs)
     least = LEAST_STEPS * batch / pairs
     return {"training": {"epochs": round(least, 2)}} if training["epochs"] < least else {}
+
+
+def within_budget(config: RunConfig) -> RunConfig:
+    """Return the configuration with its `epochs` or `minutes` given to every stage that trains a network."""
+    if config.epochs is None and config.minutes is None:
+        return config
+    option = "epochs" if config.minutes is None else "minutes"
+    if config.epochs is not None and config.minutes is not None:
+        raise ConfigError("epochs and minutes exclude each other.", where="config", fix="Give one of them.")
+    sections = config.model_dump() | {"epochs": None, "minutes": None}
+    stages = [table for name in TRAINED for table in trainings(sections[name], option)]
+    if not stages:
+        what = "this model trains no network, so its training has no length to choose."
+        raise ConfigError(what, where=option, fix="Leave it out.")
+    for training in stages:
+        training[option] = config.epochs if config.minutes is None else config.minutes / len(stages)
+    return load(sections, registry=config.registry)
+
+
+def trainings(section: dict[str, Any], option: str) -> Iterator[dict[str, Any]]:
+    """Yield every table `training` of a section that has the option, also those of components inside components."""
+    for name, value in section.items():
+        if isinstance(value, dict):
+            own = name == "training" and option in value
+            yield from [value] if own else trainings(value, option)

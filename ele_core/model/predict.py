@@ -44,9 +44,12 @@ def predict_texts(
         decoding = model.decode(queries, top_k=top_k, candidates=chosen, context=context)
     else:
         decoding = nothing_found(model, top_k)
+    reasons = enumerate(model.inputs.unlike_training([values[rows[place]] for place in accepted]))
+    unlike = {place: reason for place, reason in reasons if reason}
     if on_error == "skip":
-        return Predictions(model.space, [texts[rows[place]] for place in accepted], decoding)
-    return Predictions(model.space, texts, decoding, {each.row: each.reason for each in rejected})
+        return Predictions(model.space, [texts[rows[place]] for place in accepted], decoding, {}, unlike)
+    unlike = {rows[accepted[place]]: reason for place, reason in unlike.items()}
+    return Predictions(model.space, texts, decoding, {each.row: each.reason for each in rejected}, unlike)
 
 
 def candidates_from_texts(model: Model, texts: Sequence[Cell], context: Context) -> Candidates:

@@ -33,7 +33,7 @@ class PredictionTable:
             return list(self.table.names)
         return ["row"] if getattr(self.table.columns[0], "ndim", 1) > 1 else []
 
-    def names(self) -> dict[str, str]:
+    def names(self, columns: Sequence[str] = COLUMNS) -> dict[str, str]:
         """The columns of the predictions → their names in the file that is written, different from the names kept.
 
         There is no column `input` if there is one already, or if the inputs are vectors or several columns.
@@ -42,7 +42,7 @@ class PredictionTable:
         vectors = getattr(self.table.columns[self.places[0]], "ndim", 1) > 1
         without = chosen == ["input"] or len(chosen) > 1 or vectors
         taken, found = set(self.kept), {}
-        for name in COLUMNS[1:] if without else COLUMNS:
+        for name in columns[1:] if without else columns:
             number = 2
             found[name] = name
             while found[name] in taken:
@@ -50,14 +50,15 @@ class PredictionTable:
             taken.add(found[name])
         return found
 
-    def renamed(self) -> str:
+    def renamed(self, predictions: Predictions) -> str:
         """A line on the columns of the predictions that got another name; empty if there are none."""
-        changed = [f"'{name}' is written as '{new}'" for name, new in self.names().items() if name != new]
+        names = self.names(predictions.columns)
+        changed = [f"'{name}' is written as '{new}'" for name, new in names.items() if name != new]
         return f"the file has columns of the same name: {', '.join(changed)}" if changed else ""
 
     def rows(self, predictions: Predictions, *, skip: bool) -> list[dict[str, Any]]:
         """One mapping per structure; with `skip` without the inputs that could not be used."""
-        names = self.names()
+        names = self.names(predictions.columns)
         return [
             {**self.own(place), **{names[name]: value for name, value in row.items() if name in names}}
             for place, row in predictions.numbered_rows(cell_text)
@@ -74,9 +75,9 @@ class PredictionTable:
             plain = [str(plain[0]), *[""] * (len(plain) - 1)]
         return dict(zip(self.kept, plain, strict=True))
 
-    def columns(self) -> list[str]:
+    def columns(self, predictions: Predictions) -> list[str]:
         """All columns that are written."""
-        return [*self.kept, *self.names().values()]
+        return [*self.kept, *self.names(predictions.columns).values()]
 
     def written(self, predictions: Predictions, target: str, *, skip: bool, as_json: bool = False) -> bytes:
         """The contents of the file `target`: JSON lines, Parquet, TSV or CSV, by its suffix."""
@@ -87,9 +88,9 @@ class PredictionTable:
         if as_json:
             return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
         if suffix in PARQUET:
-            return as_parquet(rows, self.columns(), target)
+            return as_parquet(rows, self.columns(predictions), target)
         texts = [{name: "" if value is None else as_text(value) for name, value in row.items()} for row in rows]
-        return as_csv(texts, self.columns(), "\t" if suffix == ".tsv" else ",").encode()
+        return as_csv(texts, self.columns(predictions), "\t" if suffix == ".tsv" else ",").encode()
 
 
 def check_target(target: str) -> None:

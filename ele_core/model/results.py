@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("input", "prediction", "energy", "status")
 """The columns of a table of predictions."""
+UNLIKE = "unlike_training"
+"""A further column, if an input is unlike those of the training: the reason, or empty."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Prediction:
     """The output space, which draws the objects."""
     status: str = "ok"
     """`ok`, or why the input could not be used; then there are no objects."""
+    unlike_training: str = ""
+    """Why the input is unlike those of the training, so that its objects deserve less trust; empty if it is not."""
 
     @property
     def best(self) -> Any:
@@ -57,6 +61,8 @@ class Predictions(Sequence[Prediction]):
     """The structures found for the inputs that could be used, in their order."""
     refused: Mapping[int, str] = dataclasses.field(default_factory=dict)
     """Position of an input that could not be used → the reason."""
+    unlike_training: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    """Position of an input that is unlike those of the training → the reason."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -70,15 +76,22 @@ class Predictions(Sequence[Prediction]):
                 continue
             row, energies = next(found)
             finite = [energy for energy in energies if energy < float("inf")]
-            yield Prediction(value, objects[row * k : row * k + len(finite)], finite, self.space)
+            found_for = objects[row * k : row * k + len(finite)]
+            yield Prediction(value, found_for, finite, self.space, unlike_training=self.unlike_training.get(place, ""))
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of `rows`; the last one only if an input is unlike those of the training."""
+        return (*COLUMNS, UNLIKE) if self.unlike_training else COLUMNS
+
     def rows(self, input_text: Callable[[Any], str] = str) -> list[dict[str, str]]:
         """Return texts for a table, one mapping per structure: `input`, `prediction`, `energy`, `status`.
 
-        An input that could not be used has one mapping, with an empty prediction and the reason as its status.
+        An input that could not be used has one mapping, with an empty prediction and the reason as its status. If an
+        input is unlike those of the training, there is also `unlike_training`, with the reason.
         """
         return [row for _, row in self.numbered_rows(input_text)]
 
@@ -90,13 +103,14 @@ class Predictions(Sequence[Prediction]):
                 for obj, energy in zip(each.objects, each.energies, strict=True)
             ]
             for prediction, energy in found or [("", "")]:
-                cells = (input_text(each.input), prediction, energy, each.status)
-                yield place, dict(zip(COLUMNS, cells, strict=True))
+                cells = (input_text(each.input), prediction, energy, each.status, each.unlike_training)
+                yield place, dict(zip(self.columns, cells, strict=False))
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table, a row per structure: `input`, `rank`, `prediction` (the object), `energy`, `status`.
 
         The best structure of an input has rank 1. An input that could not be used has one row, without a prediction.
+        If an input is unlike those of the training, there is also `unlike_training`, with the reason.
         """
         try:
             import pandas as pd
@@ -104,13 +118,13 @@ class Predictions(Sequence[Prediction]):
             what = "this needs the package pandas, which is not installed."
             raise ConfigError(what, where="to_dataframe", fix="Install it: pip install pandas") from None
         rows = [
-            (each.input, rank, obj, energy, each.status)
+            (each.input, rank, obj, energy, each.status, each.unlike_training)
             for each in self
             for rank, (obj, energy) in enumerate(
                 zip(each.objects or [None], each.energies or [math.nan], strict=True), 1
             )
         ]
-        columns = (COLUMNS[0], "rank", *COLUMNS[1:])
+        columns = (self.columns[0], "rank", *self.columns[1:])
         return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(columns)})
 
     def trace(self, index: int = 0) -> DecodingPath:

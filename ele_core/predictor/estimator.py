@@ -163,7 +163,8 @@ class StructuredPredictor(Parameters):
         choice = as_choice(decoder or self.decoder)
         queries = model.queries(inputs)
         decoding = model.decode(queries, choice, top_k=top_k, candidates=chosen, trace=trace, context=context)
-        return Predictions(model.space, inputs, decoding)
+        unlike = {place: reason for place, reason in enumerate(model.inputs.unlike_training(inputs)) if reason}
+        return Predictions(model.space, inputs, decoding, unlike_training=unlike)
 
     def to_dataframe(
         self, X: Examples, *, decoder: Section | None = None, top_k: int = 1, candidates: Examples | None = None

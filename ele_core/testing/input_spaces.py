@@ -109,6 +109,9 @@ def check_input_load_inverts_save(inputs: Inputs) -> None:
         fresh = type(inputs)(inputs.config)
         fresh.load(folder)
     require(same_tensors(fresh.pack(values), space.pack(values)), "a loaded input space packs differently")
+    marked = fresh.unlike_training(values)
+    require(marked == space.unlike_training(values), "a loaded input space marks other inputs in `unlike_training`")
+    require(len(marked) == len(values), f"`unlike_training` gives {len(marked)} texts for {len(values)} inputs")
 
 
 @after(check_input_pack_gives_a_batch)

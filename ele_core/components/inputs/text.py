@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
+from ele_core.components.inputs.seen_texts import SeenTexts
 from ele_core.components.inputs.tokens import SPECIAL, Cutter, Tokens
 from ele_core.errors import ConfigError, EleError, InvalidInput, ModelError
 from ele_core.files.archive import brief, read_json
@@ -101,6 +102,7 @@ class TextInput(InputSpace[str]):
         super().__init__(config)
         self._tokens: Tokens | None = None
         self._max_length = 0
+        self._seen: SeenTexts | None = None
 
     @property
     def vocabulary_size(self) -> int:
@@ -129,8 +131,9 @@ class TextInput(InputSpace[str]):
             what = "there are no texts to learn a vocabulary from."
             raise InvalidInput(what, fix="Give at least one training text.")
         tokens = Tokens.learned(texts, self._pattern, self.config.min_frequency)
-        longest = self.config.max_length or 2 * max(self._lengths(tokens, texts))
-        self._tokens, self._max_length = tokens, min(longest, LONGEST)
+        seen = SeenTexts.learned(tokens.encode(texts))
+        self._tokens, self._max_length = tokens, min(self.config.max_length or 2 * seen.longest, LONGEST)
+        self._seen = seen
 
     def pack(self, values: Sequence[str]) -> Texts:
         """Texts → tokens (B, max_length) and lengths (B,)."""
@@ -179,9 +182,25 @@ class TextInput(InputSpace[str]):
         """(B,) the number of tokens in each text."""
         return batch.lengths if isinstance(batch, Texts) else None
 
+    def unlike_training(self, values: Sequence[str]) -> list[str]:
+        """Texts with an unknown token, longer than all training texts, or mostly of unseen pairs of tokens."""
+        vocabulary, seen = self._fitted(), self._seen
+        if seen is None:  # a model of an earlier version
+            return [""] * len(values)
+        texts = _checked(values)
+        return [
+            f"unknown token {vocabulary.cut(text)[row.index(UNKNOWN)]!r}" if UNKNOWN in row else seen.unlike(row)
+            for text, row in zip(texts, vocabulary.encode(texts), strict=True)
+        ]
+
     def save(self, folder: Path) -> None:
-        """Write `tokenizer.json`, in the format of the `tokenizers` library; its truncation holds `max_length`."""
+        """Write `tokenizer.json`, in the format of the `tokenizers` library; its truncation holds `max_length`.
+
+        `seen-texts.json` holds what `unlike_training` needs.
+        """
         (folder / _FILE).write_text(self._fitted().as_json(self._max_length), encoding="utf-8")
+        if self._seen is not None:
+            (folder / _SEEN).write_text(self._seen.as_json(), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
         """Read the vocabulary and `max_length` that `save` wrote; the configuration says how texts are cut.
@@ -190,16 +209,13 @@ class TextInput(InputSpace[str]):
         """
         file = folder / _FILE
         names, self._max_length = _stored(file)
+        self._seen = SeenTexts.read(folder / _SEEN) if (folder / _SEEN).exists() else None
         try:
             self._tokens = Tokens(names, self._pattern)
         except EleError:
             raise
         except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
             raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
-
-    def _lengths(self, tokens: Tokens, texts: list[str]) -> Iterator[int]:
-        """The number of tokens of each text: at level `character`, of its characters."""
-        return map(len, texts if self.config.level == "character" else tokens.encode(texts))
 
     @property
     def _pattern(self) -> str:
@@ -265,7 +281,7 @@ def gram_counts(texts: Texts, longest: int) -> SparseRows:
     return SparseRows.counted(torch.cat(keys, dim=1), torch.cat(present, dim=1))
 
 
-_FILE = "tokenizer.json"
+_FILE, _SEEN = "tokenizer.json", "seen-texts.json"
 _AGAIN = "Save the model again."
 _ANY_CHARACTER = r"[\s\S]"  # a plain dot would not match line breaks
 

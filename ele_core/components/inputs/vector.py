@@ -51,6 +51,7 @@ class VectorInput(InputSpace[Vector]):
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)
         self._scaling: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+        self._range: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
 
     @property
     def dimension(self) -> int:
@@ -74,12 +75,13 @@ class VectorInput(InputSpace[Vector]):
         return " ".join(repr(float(number)) for number in np.atleast_1d(value))
 
     def fit(self, values: Rows) -> None:
-        """Learn the dimension, and the mean and the deviation of each feature."""
+        """Learn the dimension, and the mean, the deviation and the range of each feature."""
         if len(values) == 0:
             what = "there are no vectors to learn the dimension from."
             raise InvalidInput(what, fix="Give at least one training vector.")
         matrix = _matrix(values, None)
         binary = bool(np.isin(matrix, (0, 1)).all())
+        self._range = matrix.min(axis=0), matrix.max(axis=0)
         if self.config.standardise or (self.config.standardise is None and not binary):
             mean, deviation = matrix.mean(axis=0), matrix.std(axis=0)
             # Rounding gives a constant feature a deviation near zero, which would blow up any other value.
@@ -111,10 +113,19 @@ class VectorInput(InputSpace[Vector]):
         hidden = [512] if pairs < 10_000 else [1024, 1024]
         return {"backbone": {"name": "mlp", "hidden": hidden, "dropout": 0.3}, "kernel": {"kernel": "natural"}}
 
+    def unlike_training(self, values: Rows) -> list[str]:
+        """Vectors with a number far outside of its range in training, or mostly of features that were always zero."""
+        matrix = _matrix(values, self.dimension) if len(values) else np.zeros((0, self.dimension))
+        if self._range is None:  # a model of an earlier version
+            return [""] * len(matrix)
+        return [_unlike(row, *self._range) for row in matrix]
+
     def save(self, folder: Path) -> None:
-        """Write `vector.json`: the mean and the deviation of each feature, with all their digits."""
+        """Write `vector.json`: the mean, the deviation and the range of each feature, with all their digits."""
         mean, deviation = self._fitted()
         state = {"mean": mean.tolist(), "deviation": deviation.tolist()}
+        if self._range is not None:
+            state |= {"least": self._range[0].tolist(), "greatest": self._range[1].tolist()}
         (folder / _FILE).write_text(json.dumps(state), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
@@ -124,12 +135,15 @@ class VectorInput(InputSpace[Vector]):
         try:
             mean, deviation = (_row(state[name], 0) for name in ("mean", "deviation"))
             _matrix([mean, deviation], None)
+            extremes = [_row(state[name], 0) for name in ("least", "greatest") if name in state]
+            _matrix([mean, *extremes], None)
         except (KeyError, TypeError, InvalidInput) as error:
             what = f"the scaling cannot be read: {brief(error)}."
             raise ModelError(what, where=str(file), fix="Save the model again.") from error
         if not (deviation > 0).all():
             raise ModelError("a deviation is not positive.", where=str(file), fix="Save the model again.")
         self._scaling = mean, deviation
+        self._range = (extremes[0], extremes[1]) if len(extremes) == 2 else None
 
     def _fitted(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         if self._scaling is None:
@@ -139,6 +153,24 @@ class VectorInput(InputSpace[Vector]):
 
 
 _FILE = "vector.json"
+
+
+def _unlike(row: npt.NDArray[np.float64], least: npt.NDArray[np.float64], greatest: npt.NDArray[np.float64]) -> str:
+    """Why a vector (D,) is unlike training vectors of this range; empty if it is like them.
+
+    A number is far outside if it is further away from the range than the range is wide. One that was always zero may
+    differ, as a bit of a fingerprint does, unless most of the numbers that are not zero are such.
+    """
+    unused = (least == 0) & (greatest == 0)
+    used, new = int((row != 0).sum()), int(((row != 0) & unused).sum())
+    if new > used / 2:
+        return f"{new} of {counted(used, 'number')} that are not zero were always zero in training"
+    width = np.where(greatest > least, greatest - least, np.abs(greatest))
+    far = np.flatnonzero(~unused & ((row < least - width) | (row > greatest + width)))
+    if len(far):
+        place = int(far[0])
+        return f"number {place + 1} is {row[place]:g}, in training {least[place]:g} to {greatest[place]:g}"
+    return ""
 
 
 def _matrix(values: Rows, dimension: int | None) -> npt.NDArray[np.float64]:

@@ -59,8 +59,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the regression."""
-        training = self.config.training
-        return [PlannedStage(REGRESSION.name, training.steps(examples), training.batch_size)]
+        return [self.config.training.planned(REGRESSION, examples)]
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Embed the outputs once, then train on the pairs; keep the weights of the best validation error."""

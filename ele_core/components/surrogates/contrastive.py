@@ -74,7 +74,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         """Pre-training if configured, then the training on the outputs."""
         training, first = self.config.training, self.config.pretraining_steps if extra else 0
         before = [PlannedStage(PRETRAINING.name, first, training.batch_size)] if first else []
-        return [*before, PlannedStage(EMBEDDING.name, training.steps(examples), training.batch_size)]
+        return [*before, training.planned(EMBEDDING, examples)]
 
     def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
         """Pre-train on `extra` if configured, then train on `outputs`; keep the weights of the best validation loss."""

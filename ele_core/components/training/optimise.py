@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from ele_core.components.training.best_weights import Kept, snapshot
+from ele_core.components.training.stopwatch import Plan, Stopwatch
 from ele_core.data.batches import Batches, steps_per_epoch
+from ele_core.display.text import in_words
 from ele_core.errors import TrainingError, counted
 from ele_core.interfaces import ComponentConfig, Stage
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
+from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
+
+PROVISIONAL = 1000
+"""Steps that the learning rate is computed for while it is not known how many fit into `minutes`."""
 
 
 class Training(ComponentConfig):
@@ -25,6 +32,9 @@ class Training(ComponentConfig):
 
     epochs: float = Field(10, gt=0)
     """Passes over the training set, at most; fractions count."""
+    minutes: float | None = Field(None, gt=0)
+    """Train for about so many minutes instead of `epochs`: after the first steps, which are timed, the number of steps
+    is fixed. None: train for `epochs`."""
     batch_size: int = Field(128, ge=1)
     """Examples per step."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -48,6 +58,10 @@ class Training(ComponentConfig):
         """The number of steps on so many examples, unless the training stops early."""
         return max(1, round(self.epochs * steps_per_epoch(examples, self.batch_size)))
 
+    def planned(self, stage: Stage, examples: int) -> PlannedStage:
+        """The stage as it is announced before the training; its steps are not known if `minutes` is given."""
+        return PlannedStage(stage.name, self.steps(examples) if self.minutes is None else None, self.batch_size)
+
 
 def optimise(
     module: nn.Module,
@@ -60,24 +74,55 @@ def optimise(
     context: Context,
     stage: Stage,
     steps: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Minimise the mean of `loss(rows, generator)`, one value per row, over the batches of `source`.
 
-    `count` rows are an epoch; `steps` replaces `epochs`. `evaluate()` returns the validation metrics of the weights
-    that would be kept; at the end, `module` has the weights with the least `stage.decides`. Random numbers depend on
-    the seed, the stage and the step alone, so that a resumed training gives the same result as one that was not
-    stopped. Several processes share the rows of each batch.
+    `count` rows are an epoch; `steps` replaces `epochs` and `minutes`, which `clock` measures. `evaluate()` returns the
+    validation metrics of the weights that would be kept; at the end, `module` has the weights with the least
+    `stage.decides`. Random numbers depend on the seed, the stage and the step alone, so that a resumed training gives
+    the same result as one that was not stopped. Several processes share the rows of each batch.
     """
-    total = steps or training.steps(count)
-    state = TrainingState(module, training, source, total)
+    timed = steps is None and training.minutes is not None
+    state = TrainingState(module, training, source, None if timed else steps or training.steps(count))
     saved = context.work.saved(stage.name)
     if saved is not None:
         state.restore(saved)
     if saved is None or not saved.finished:
-        run_steps(state, context.processes.parallel(Objective(module, loss)), evaluate, context, stage)
+        objective = context.processes.parallel(Objective(module, loss))
+        module.train()
+        if state.plan is None:
+            measure_steps(state, objective, evaluate, context, stage, clock)
+        run_steps(state, objective, evaluate, context, stage)
         context.work.finish(stage.name, lambda: Snapshot(prefixed("weights", snapshot(module))))
         context.monitor.stage_end(stage.name)
     module.eval()
+
+
+def measure_steps(
+    state: TrainingState,
+    objective: nn.Module,
+    evaluate: Callable[[], Mapping[str, float]],
+    context: Context,
+    stage: Stage,
+    clock: Callable[[], float],
+) -> None:
+    """Make the first steps and an evaluation, and plan how many fit into the time; all processes agree on the plan."""
+    training, processes, name = state.training, context.processes, stage.name
+    assert training.minutes is not None
+    watch = Stopwatch(training.minutes, clock)
+    while not processes.agreed({"enough": float(watch.enough)})["enough"] or watch.steps == 0:
+        make_step(state, objective, context, name)
+        context.work.step(name, state.snapshot)
+        watch.advance()
+    pace, before = watch.pace(), clock()
+    with seeded(context, name, "evaluation", state.step):
+        state.kept.evaluate(evaluate)
+    own = watch.plan(pace, clock() - before, training.evaluations)
+    agreed = processes.agreed({"steps": float(own.steps), "evaluations": float(own.evaluations)})
+    made = state.step - watch.steps  # before it was resumed
+    state.plan = Plan(made + int(agreed["steps"]), int(agreed["evaluations"]))
+    context.monitor.message(f"{name}: about {counted(state.total, 'step')} in {in_words(watch.seconds)}")
 
 
 def run_steps(
@@ -88,29 +133,13 @@ def run_steps(
     stage: Stage,
 ) -> None:
     """Make steps and evaluations until the end, then load the best weights into the module."""
-    training, kept, processes, name = state.training, state.kept, context.processes, stage.name
-    every = math.ceil(state.total / training.evaluations)
-    state.module.train()
+    kept, name = state.kept, stage.name
     remaining = state.total - state.step
     for step in context.monitor.progress(state.remaining(), description=name, total=remaining):
-        before = state.source.state()
-        rows = state.source.draw()
-        own = processes.share(rows)
-        scale = processes.count / len(rows) if len(own) else 0.0
-        with seeded(context, name, "dropout", step):
-            generator = torch.Generator().manual_seed(context.own_seed(name, "step", step))
-            value = objective(own if len(own) else rows[:1], generator).sum() * scale
-        problem = state.move(value, processes)
-        if problem is not None:
-            state.source.restore(before)
-            context.work.keep(name, state.snapshot())
-            processes.wait()  # until the main process has written the checkpoint
-            fix = "Try a smaller learning_rate, or a smaller clip."
-            raise TrainingError(f"{problem} at step {step}.", where=name, fix=fix)
-        context.monitor.step(name, step, state.losses[-1])
-        if step % every == 0 or step == state.total:
+        make_step(state, objective, context, name)
+        if step % state.every == 0 or step == state.total:
             with seeded(context, name, "evaluation", step):
-                validation = processes.agreed(kept.evaluate(evaluate))
+                validation = context.processes.agreed(kept.evaluate(evaluate))
             metrics = {"loss": state.mean_loss(), **validation}
             improved = kept.offer(deciding(stage, metrics))
             context.monitor.evaluation(name, step, metrics, best=improved)
@@ -119,6 +148,26 @@ def run_steps(
                 context.monitor.message(f"{name}: no improvement in {unimproved}, stopping at step {step}")
         context.work.step(name, state.snapshot)
     kept.restore()
+
+
+def make_step(state: TrainingState, objective: nn.Module, context: Context, name: str) -> None:
+    """Draw a batch and step down the gradient of its loss; if it is not finite, keep a checkpoint and raise."""
+    step, processes = state.step + 1, context.processes
+    before = state.source.state()
+    rows = state.source.draw()
+    own = processes.share(rows)
+    scale = processes.count / len(rows) if len(own) else 0.0
+    with seeded(context, name, "dropout", step):
+        generator = torch.Generator().manual_seed(context.own_seed(name, "step", step))
+        value = objective(own if len(own) else rows[:1], generator).sum() * scale
+    problem = state.move(value, processes)
+    if problem is not None:
+        state.source.restore(before)
+        context.work.keep(name, state.snapshot())
+        processes.wait()  # until the main process has written the checkpoint
+        fix = "Try a smaller learning_rate, or a smaller clip."
+        raise TrainingError(f"{problem} at step {step}.", where=name, fix=fix)
+    context.monitor.step(name, step, state.losses[-1])
 
 
 def deciding(stage: Stage, metrics: Mapping[str, float]) -> float:
@@ -143,19 +192,33 @@ class Objective(nn.Module):
 
 
 class TrainingState:
-    """The state of a training: weights, optimiser, batches, kept weights, losses not reported yet."""
+    """The state of a training: weights, optimiser, batches, kept weights, losses not reported yet.
 
-    def __init__(self, module: nn.Module, training: Training, source: Batches, total: int) -> None:
+    If `steps` is None, the `plan` follows once the first steps are timed.
+    """
+
+    def __init__(self, module: nn.Module, training: Training, source: Batches, steps: int | None) -> None:
         self.module = module
         self.training = training
         self.source = source
-        self.total = total
+        self.timed = steps is None
+        self.plan = None if steps is None else Plan(steps, training.evaluations)
         self.step = 0
         self.optimiser = torch.optim.AdamW(
             module.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
         )
         self.kept = Kept(module, training.average)
         self.losses: list[Tensor] = []
+
+    @property
+    def total(self) -> int:
+        """The number of steps of the whole training."""
+        return PROVISIONAL if self.plan is None else self.plan.steps
+
+    @property
+    def every(self) -> int:
+        """The number of steps between two evaluations."""
+        return math.ceil(self.total / (self.training.evaluations if self.plan is None else self.plan.evaluations))
 
     @property
     def stale(self) -> bool:
@@ -209,9 +272,14 @@ class TrainingState:
             "losses": torch.stack(self.losses) if self.losses else torch.zeros(0),
         }
         best = self.kept.best_value
-        return Snapshot(
-            tensors, {"step": self.step, "stale": self.kept.stale, "best": best if math.isfinite(best) else None}
-        )
+        values: dict[str, Any] = {
+            "step": self.step,
+            "stale": self.kept.stale,
+            "best": best if math.isfinite(best) else None,
+        }
+        if self.timed and self.plan is not None:
+            values["plan"] = [self.plan.steps, self.plan.evaluations]
+        return Snapshot(tensors, values)
 
     def restore(self, saved: Snapshot) -> None:
         """The inverse of `snapshot`; only the weights if the training had finished."""
@@ -227,6 +295,8 @@ class TrainingState:
         device = next(self.module.parameters()).device
         self.losses = list(saved.tensors["losses"].to(device))
         self.step = saved.values["step"]
+        if self.timed and "plan" in saved.values:
+            self.plan = Plan(*saved.values["plan"])
         self.kept.resume(saved.part("average"), saved.part("best"), saved.values["best"], saved.values["stale"])
 
 

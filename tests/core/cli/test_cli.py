@@ -223,6 +223,100 @@ def test_a_task_trains_from_a_file_of_the_users_own(ele, tmp_path, suffix):
     assert "3 different" in described.out
 
 
+@pytest.fixture
+def pairs(tmp_path):
+    """A file of pairs of a text and a sequence."""
+    rows = [f"the {'xyz'[number % 3]} {number},{'xyz'[number % 3] * 3}\n" for number in range(40)]
+    (tmp_path / "pairs.csv").write_text("name,code\n" + "".join(rows))
+    return ["--data", "pairs.csv"]
+
+
+def test_own_data_need_only_the_name_of_an_output_space(ele, tmp_path, pairs):
+    outcome = ele("train", *pairs, "--output-space", "sequence", *OWN)
+    assert outcome.code == 0, outcome.err
+    config = tomllib.loads((tmp_path / "runs" / "sequence-1" / "config.toml").read_text())
+    assert config["output"]["name"] == "sequence"
+    assert "task" not in config
+    assert "3 different" in ele("debug", "data", *pairs, "--output-space", "sequence").out
+    assert "3 different" in ele("debug", "data", "sequence", *pairs).out
+
+
+@pytest.mark.parametrize("command", [["train"], ["debug", "data"]])
+def test_an_output_space_that_does_not_go_with_the_rest_is_refused(ele, tmp_path, pairs, command):
+    assert fails(ele(*command), 2, "Give CONFIG|TASK, or your own pairs: --data FILE --output-space NAME.")
+    assert fails(ele(*command, *pairs), 2, "Say what the outputs of pairs.csv are", "sequence")
+    assert fails(ele(*command, "--output-space", "sequence"), 2, "give --data FILE too")
+    both = ele(*command, "number-words", *pairs, "--output-space", "sequence")
+    assert fails(both, 2, "Give either number-words or --output-space sequence")
+    assert fails(ele(*command, *pairs, "--output-space", "sequenc"), 2, "did you mean 'sequence'?")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_inputs_unlike_those_of_the_training_are_marked(ele, copy, tmp_path):
+    (tmp_path / "words.csv").write_text('word\ntwenty\n""\nzwanzig\n')
+    outcome = ele("predict", copy, "words.csv")
+    assert outcome.code == 0, outcome.err
+    rows = table(outcome.out)
+    assert [row["unlike_training"] for row in rows] == ["", "", "unknown token 'zwanzig'"]
+    assert [row["status"] == "ok" for row in rows] == [True, False, True]
+    assert outcome.err.count("unlike the training inputs: 1 of 3 inputs; see the column unlike_training\n") == 1
+    skipped = table(ele("predict", copy, "words.csv", "--on-error", "skip").out)
+    assert [row["unlike_training"] for row in skipped] == ["", "unknown token 'zwanzig'"]
+
+
+def test_no_column_is_added_if_all_inputs_are_like_those_of_the_training(ele, copy):
+    outcome = ele("predict", copy, "-", stdin="twenty\n")
+    assert "unlike" not in outcome.out + outcome.err
+
+
+def lengths(run: Path, option: str) -> list[float | str]:
+    """The option of every table `training` of a run."""
+
+    def walk(table: dict) -> list:
+        inner = [walk(value) for value in table.values() if isinstance(value, dict)]
+        own = [table["training"][option]] if "training" in table else []
+        return own + [value for values in inner for value in values]
+
+    return walk(tomllib.loads((run / "config.toml").read_text()))
+
+
+QUICK = ["--no-report", "--set", "regressor=stacked", "--set", "regressor.network.backbone.width=8"]
+
+
+def test_epochs_are_those_of_every_network(ele, tmp_path, pairs):
+    outcome = ele("train", *pairs, "--output-space", "sequence", "--epochs", "2", "-o", "run", *QUICK)
+    assert outcome.code == 0, outcome.err
+    assert lengths(tmp_path / "run", "epochs") == [2]
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["regressor"]["network"]["training"]["epochs"] == 2
+    assert "epochs" not in config
+
+
+def test_minutes_are_divided_among_the_networks(ele, tmp_path, settings):
+    outcome = ele("train", "number-words", "--minutes", "0.02", "-o", "run", *without_epochs(settings), "--no-report")
+    assert outcome.code == 0, outcome.err
+    assert lengths(tmp_path / "run", "minutes") == [0.01, 0.01]
+    assert "embedding: about " in outcome.err
+    assert "steps in 1 s" in outcome.err
+
+
+def without_epochs(settings: list[str]) -> list[str]:
+    """The settings without those of the length of a training."""
+    pairs = zip(settings[::2], settings[1::2], strict=True)
+    return [word for option, value in pairs if ".epochs=" not in value for word in (option, value)]
+
+
+def test_lengths_of_a_training_that_exclude_each_other_are_refused(ele, tmp_path, pairs):
+    assert fails(ele("train", "number-words", "--epochs", "1", "--minutes", "1"), 2, "exclude each other")
+    single = ele("train", "number-words", "--minutes", "1", "--set", "regressor.training.epochs=3")
+    assert fails(single, 2, "--minutes is for all networks", "regressor.training.epochs=3")
+    assert fails(ele("train", "number-words", "--minutes", "0"), 2, "--minutes")
+    kernels = ["--set", "surrogate=parts", "--set", "regressor=sketched-ridge"]
+    refused = ele("train", *pairs, "--output-space", "sequence", *kernels, "--minutes", "1", "-o", "run")
+    assert fails(refused, 2, "minutes: this model trains no network")
+    assert not (tmp_path / "run").exists()
+
+
 def test_bad_rows_stop_the_training_with_all_of_them_and_nothing_written(ele, tmp_path):
     rows = [("one", "1"), ("", "2"), ("three", "3"), ("", "4")] * 6
     (tmp_path / "pairs.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))

@@ -42,6 +42,11 @@ def test_init_proposes_output_spaces_too():
     assert "sequence" not in proposed("train", "s")
 
 
+@pytest.mark.parametrize("command", [["train"], ["debug", "data"]])
+def test_output_spaces_are_proposed_for_own_data(command):
+    assert proposed(*command, "--output-space", "s") == ["sequence"]
+
+
 @pytest.mark.parametrize("command", ["evaluate", "predict", "report", "resume", "sweep", "compare"])
 @pytest.mark.usefixtures("folder")
 def test_runs_are_proposed_also_one_folder_deeper(command):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from itertools import pairwise
@@ -14,12 +15,14 @@ from recording import Memory, Recorder, Stopped
 from torch import Generator, Tensor, nn
 
 from ele_core.components.surrogates.mining import MinedBatches
+from ele_core.components.training import optimise as loop
 from ele_core.components.training.best_weights import Kept
 from ele_core.components.training.optimise import Training, optimise, rate
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.errors import TrainingError
 from ele_core.interfaces import Stage
 from ele_core.runtime.context import Context
+from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Work
 
 Evaluate = Callable[[], Mapping[str, float]]
@@ -38,8 +41,10 @@ class Point(nn.Module):
 
 def train(module: nn.Module, loss: Any, evaluate: Evaluate, recorder: Recorder | None = None, **options: Any) -> None:
     steps, work = options.pop("steps", None), options.pop("work", Work())
+    clock, processes = options.pop("clock", time.monotonic), options.pop("processes", Processes())
     settings = {"epochs": 1, "batch_size": 1, "learning_rate": 0.1, "schedule": "constant", "warmup": 0, **options}
-    context, training = Context(monitor=recorder or Recorder(), work=work), Training(**settings)
+    context = Context(monitor=recorder or Recorder(), work=work, processes=processes)
+    training = Training(**settings)
     source = ShuffledBatches(20, training.batch_size, context, "test")
     optimise(
         module,
@@ -51,6 +56,7 @@ def train(module: nn.Module, loss: Any, evaluate: Evaluate, recorder: Recorder |
         context=context,
         stage=STAGE,
         steps=steps,
+        clock=clock,
     )
 
 
@@ -398,3 +404,111 @@ def test_a_training_that_failed_goes_on_with_the_batch_it_failed_at():
     work = Memory()
     failed = rows_of(work, failing=7)
     assert [*failed[:-1], *rows_of(Memory(work.kept), failing=None)] == rows_of(Memory(), failing=None)
+
+
+# -- for so many minutes --------------------------------------------------------------------------------------------
+
+
+class Pace:
+    """A clock that work moves on: a loss and its step take `step` seconds, an evaluation `evaluation`."""
+
+    def __init__(self, step: float = 0.5, evaluation: float = 0.0, first: float = 0.0) -> None:
+        self.now, self.step, self.evaluation, self.first = 0.0, step, evaluation, first
+
+    def __call__(self) -> float:
+        return self.now
+
+    def loss(self, module: Point) -> Callable[[Tensor, Generator], Tensor]:
+        def loss(rows: Tensor, _: Generator) -> Tensor:
+            self.now += self.step + self.first
+            self.first = 0.0
+            return (module.x - 1.0).square().expand(len(rows))
+
+        return loss
+
+    def evaluate(self) -> dict[str, float]:
+        self.now += self.evaluation
+        return {"error": 1.0}
+
+
+def timed(pace: Pace, recorder: Recorder, **options: Any) -> Point:
+    point = Point()
+    train(point, pace.loss(point), pace.evaluate, recorder, clock=pace, **{"minutes": 1, "evaluations": 4, **options})
+    return point
+
+
+def test_a_training_of_some_minutes_makes_the_steps_that_fit():
+    pace, recorder = Pace(step=0.5), Recorder()
+    timed(pace, recorder)
+    assert recorder.messages == ["test: about 120 steps in 60 s"]
+    assert recorder.steps("test") == [30, 60, 90, 120]
+    assert pace.now == 60
+
+
+def test_a_slow_first_step_does_not_make_the_training_shorter_than_planned():
+    pace, recorder = Pace(step=0.1, first=2.0), Recorder()
+    timed(pace, recorder)
+    assert recorder.steps("test")[-1] == 580  # 58 seconds after the first one's two
+    assert pace.now == pytest.approx(60)
+
+
+def test_evaluations_are_part_of_the_time_and_made_less_often_if_they_are_slow():
+    pace, recorder = Pace(step=0.1, evaluation=5.0), Recorder()
+    timed(pace, recorder)
+    assert len(recorder.steps("test")) == 2  # a fifth of the time, not four times five seconds
+    assert pace.now == pytest.approx(60, rel=0.01)
+
+
+def test_steps_longer_than_the_time_end_after_one_more():
+    recorder = Recorder()
+    timed(Pace(step=100.0), recorder)
+    assert recorder.steps("test") == [2]
+
+
+def test_the_learning_rate_ends_at_zero_when_the_time_is_over(monkeypatch):
+    totals: list[int] = []
+    monkeypatch.setattr(loop, "rate", lambda _, total, __: totals.append(total) or 1.0)
+    timed(Pace(step=0.5), Recorder(), schedule="cosine")
+    assert totals[6:] == [120] * 114  # five percent of the time is measured
+
+
+@pytest.mark.parametrize("stop_after", [3, 7, 50])
+def test_a_resumed_training_keeps_the_steps_that_were_planned(stop_after):
+    recorder, memory = Recorder(), Memory(stop_after=stop_after)
+    with pytest.raises(Stopped):
+        timed(Pace(step=0.5), recorder, work=memory)
+    pace = Pace(step=0.25)  # another machine, twice as fast
+    timed(pace, recorder, work=Memory(memory.kept))
+    planned = stop_after > 6
+    assert recorder.steps("test")[-1] == (120 if planned else 240 + stop_after)
+
+
+def test_checkpoints_of_a_training_without_minutes_hold_no_plan():
+    memory = Memory(stop_after=3)
+    with pytest.raises(Stopped):
+        timed(Pace(), Recorder(), minutes=None, work=memory)
+    assert set(memory.kept["test"].values) == {"step", "stale", "best"}
+
+
+def test_several_processes_make_the_steps_that_the_main_one_planned():
+    class Second(Processes):
+        """A process that is told what the main one found: enough after three steps, and ten steps in all."""
+
+        asked = 0
+
+        def agreed(self, values: Mapping[str, float]) -> dict[str, float]:
+            if "enough" not in values:
+                return {**values, "steps": 10.0, "evaluations": 1.0} if "steps" in values else dict(values)
+            self.asked += 1
+            return {"enough": float(self.asked == 4)}
+
+    recorder = Recorder()
+    timed(Pace(), recorder, processes=Second())
+    assert recorder.steps("test") == [10]
+
+
+def test_given_steps_replace_minutes():
+    recorder = Recorder()
+    timed(Pace(), recorder, steps=8)
+    assert recorder.steps("test") == [2, 4, 6, 8]
+    assert not recorder.messages
