@@ -13,14 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ele_core.config import RunConfig
+from ele_core.data.prepare import Prepared
 from ele_core.errors import ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
 from ele_core.files.tables import as_csv
 from ele_core.interfaces import Decoder
-from ele_core.model.baselines import Baselines
+from ele_core.model.baselines import Baselines, baselines
 from ele_core.model.evaluate import Evaluation
+from ele_core.runtime.context import Context
 
 FOLDER = "predictions"
 FORMAT = 1
@@ -63,6 +67,20 @@ class StoredEvaluation:
         if self.table is not None:
             return self.table
         return list(csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline="")))
+
+
+class MeasuredBaselines:
+    """Baselines that are measured once for all decoders that are evaluated on the same pairs."""
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, Baselines] = {}
+
+    def __call__(self, prepared: Prepared, rows: Tensor, context: Context) -> Baselines:
+        """Measure the baselines on the pairs at `rows`, or return those measured before."""
+        same = rows.numpy().tobytes()
+        if same not in self.known:
+            self.known[same] = baselines(prepared, rows, context)
+        return self.known[same]
 
 
 def file_name(config: RunConfig, settings: Settings) -> str:

@@ -16,13 +16,12 @@ from ele_core.config.diff import changes, refuse_training_changes, settled
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.interfaces import Reference, Task
-from ele_core.model.baselines import Baselines, baselines
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model
 from ele_core.model.model import Model
 from ele_core.plugins import Registry
 from ele_core.runs import folder as layout
-from ele_core.runs.evaluations import Settings, StoredEvaluation, find, store
+from ele_core.runs.evaluations import MeasuredBaselines, Settings, StoredEvaluation, find, store
 from ele_core.runs.long_work import resumable, work_key
 from ele_core.runs.start import resume, start
 from ele_core.runtime.checkpoint import EVERY
@@ -48,7 +47,7 @@ class Run:
         self._model: Model | None = None
         self._prepared: Prepared | None = None
         self._evaluations: dict[str, StoredEvaluation] = {}
-        self._baselines: dict[bytes, Baselines] = {}
+        self._baselines = MeasuredBaselines()
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
@@ -194,18 +193,11 @@ class Run:
             with self.resumable(model, settings, context, every) as kept:
                 result = evaluate(model, inputs, outputs, oracle=oracle, context=kept)
                 if not oracle:
-                    result = dataclasses.replace(result, baselines=self._measured_baselines(prepared, chosen, kept))
+                    result = dataclasses.replace(result, baselines=self._baselines(prepared, chosen, kept))
                 if processes.main:
                     key, rows = work_key(self.folder, model.config, settings), result.rows(model, inputs)
                     self._evaluations[key] = store(self.folder, key, settings, model.config, rows, result)
         return result
-
-    def _measured_baselines(self, prepared: Prepared, rows: Tensor, context: Context) -> Baselines:
-        """Measure the baselines on the pairs at `rows`, once for all decoders that are evaluated on them."""
-        same = rows.numpy().tobytes()
-        if same not in self._baselines:
-            self._baselines[same] = baselines(prepared, rows, context)
-        return self._baselines[same]
 
     def evaluation(self, model: Model, settings: Settings) -> StoredEvaluation | None:
         """Return the evaluation that was stored for this model and these settings, or None."""
