@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
 )
 @options.decoding_overrides
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines instead of CSV.")
+@options.as_json
 @options.output
 @options.processes
 def predict(
