@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
 )
 @options.decoding_overrides
+@options.as_json
 @options.output
 @options.processes
 def predict(

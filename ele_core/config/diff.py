@@ -6,15 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from ele_core.config import RunConfig
+from ele_core.config.schema import SelectionConfig
 from ele_core.errors import ConfigError
 
 DECODING = ("decoder", "candidates", "device")
 """The sections of a configuration that training does not depend on."""
 
+LENGTHS = ("epochs", "minutes")
+"""How long to train; None: as another option says."""
+
 
 def settled(config: RunConfig) -> dict[str, Any]:
-    """Return every option that training depends on, by its path."""
-    return flatten(config.model_dump(mode="json", exclude=set(DECODING)))
+    """Return every option that training depends on, by its path.
+
+    Options that version 0.1.0 did not have are left out if they do nothing: its runs are continued and found again.
+    """
+    unused = {"selection"} if config.selection == SelectionConfig() else set()
+    options = flatten(config.model_dump(mode="json", exclude={*DECODING, *unused}))
+    return {path: value for path, value in options.items() if value is not None or path.split(".")[-1] not in LENGTHS}
 
 
 def flatten(table: Mapping[str, Any]) -> dict[str, Any]:

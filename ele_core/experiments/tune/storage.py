@@ -59,10 +59,10 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
         kept = study.user_attrs.get("about")
         if kept is None:
             study.set_user_attr("about", dict(about))
-        elif kept != about:
-            differ = "; ".join(changes(flat(kept), flat(about)).values())
+        elif differ := changes(flat(kept), flat(about)):
             fix = "Choose another file with --storage, or undo these changes."
-            raise ConfigError(f"holds a search with other settings: {differ}.", where=str(file), fix=fix)
+            what = f"holds a search with other settings: {'; '.join(differ.values())}."
+            raise ConfigError(what, where=str(file), fix=fix)
     return study
 
 

@@ -109,7 +109,7 @@ def test_other_decoders_that_were_evaluated_stand_beside_the_one_shown(copy):
     ele("evaluate", copy, "--decoder", "search", "--limit", 3)
     ele("report", copy)
     page = (copy / FILE).read_text()
-    assert page.count('<tr class="ours">') == 2, "candidates, and the oracle; not the one on other pairs"
+    assert page.count('<tr class="ours">') == 4, "candidates, the oracle, two baselines; not the one on other pairs"
 
 
 def test_without_test_pairs_the_validation_pairs_are_shown(copy):
