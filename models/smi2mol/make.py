@@ -50,6 +50,7 @@ $ ele try smi2mol-small
 
 
 def main() -> None:
+    """Keep a part of the candidates, measure, and write the model and its card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="a finished run of smi2mol")
     run = Run(parser.parse_args().run)
