@@ -43,8 +43,8 @@ $ ele try smi2mol-small
 - **Result.** On {examples:,} test molecules, decoded by `search`: {exact:.1f} % exact, mean graph edit distance
   {distance:.3f}. For comparison, copying the molecule of the nearest training SMILES: {copied:.3f}.
 - **Limits.** A demonstration: RDKit parses SMILES exactly. It knows canonical SMILES of molecules like those of QM9;
-  others get an answer too, which is often wrong. Stereo is not predicted. It is a hundredth of the size of the best
-  model of this project (98.6 % exact, docs/results).
+  others get an answer too, which is often wrong. Stereo is not predicted. The best
+  model of this project, too large to ship, has 98.6 % exact (docs/results).
 - **Licence.** MIT, as ELE. {size:.1f} MB, no pickle.
 """
 
