@@ -231,3 +231,9 @@ def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:
     assert MoleculeSpace.parser({"fragments": "largest"})("CCO.Cl").smiles == "CCO"
     with pytest.raises(InvalidOutput):
         MoleculeSpace.parser({})("CCO.Cl")
+
+
+def test_options_newer_than_0_1_0_are_off_so_that_its_runs_resume() -> None:
+    stored = {"augmentations", "ged_budget", "elements", "bonds", "max_atoms", "legal_moves"}
+    newer = set(MoleculeSpace.Config.model_fields) - stored
+    assert {name: getattr(SPACE.config, name) for name in newer} == dict.fromkeys(newer)
