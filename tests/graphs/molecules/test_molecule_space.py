@@ -220,7 +220,7 @@ def test_losses_are_counted_in_one_line() -> None:
 
 
 def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:
-    with pytest.raises(InvalidOutput, match="2 fragments, one expected: CCO.Cl .*fragments = .largest."):
+    with pytest.raises(InvalidOutput, match=r"2 fragments, one expected: CCO\.Cl .*fragments = .largest."):
         SPACE.pack(["CCO.Cl"])
     largest = MoleculeSpace(MoleculeSpace.Config(fragments="largest"))
     assert [molecule.smiles for molecule in largest.unpack(largest.pack(["Cl.CCO", "CC.OO", "OO.CC"]))] == [
