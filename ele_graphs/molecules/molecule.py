@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 LONGEST_SHOWN = 80
 """The most characters of a SMILES that an error shows."""
-Fragments = Literal["refuse", "largest"]
-"""What to do with a molecule of several fragments, such as a salt."""
+Fragments = Literal["largest"] | None
+"""What to do with a molecule of several fragments, such as a salt: take the largest, or refuse it (None)."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Molecule:
     """A molecular graph without hydrogens, charges and stereo; kekulized, so that each bond has an order.
 
     Read from a SMILES, atoms are in the order of the canonical SMILES, so that equal molecules are equal objects.
-    A predicted graph need not be a valid molecule: then `valid` is false and `smiles` is None.
+    A graph need not be a valid molecule: then `valid` is false and `smiles` is None.
     """
 
     atoms: tuple[str, ...]
@@ -35,10 +35,10 @@ class Molecule:
     if the molecule is not valid without them."""
 
     @classmethod
-    def from_smiles(cls, smiles: str, fragments: Fragments = "refuse") -> Self:
+    def from_smiles(cls, smiles: str, fragments: Fragments = None) -> Self:
         """Read a SMILES: canonical without stereo, kekulized, no hydrogens. Raises `InvalidOutput` with the reason.
 
-        fragments: `largest` takes the largest of several fragments.
+        fragments: `largest` takes the largest of several fragments; by default they are refused.
         """
         from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read
 
@@ -49,7 +49,7 @@ class Molecule:
         return cls(reading.atoms, reading.bonds, reading.dropped)
 
     @classmethod
-    def from_rdkit(cls, molecule: Chem.Mol, fragments: Fragments = "refuse") -> Self:
+    def from_rdkit(cls, molecule: Chem.Mol, fragments: Fragments = None) -> Self:
         """Convert an RDKit molecule, as `from_smiles` does. Raises `InvalidOutput` with the reason."""
         from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read_molecule
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -73,7 +73,7 @@ class Reading:
     smiles: str
     atoms: Atoms
     bonds: Bonds
-    dropped: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = field(default=(), compare=False)
     """What the graph does not hold of it: see `_dropped`."""
 
 

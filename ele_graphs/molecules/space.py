@@ -46,8 +46,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """The allowed bonds."""
         max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
         """The largest number of heavy atoms."""
-        fragments: Fragments = "refuse"
-        """What to do with a molecule of several fragments, such as a salt: refuse it, or take the largest fragment."""
+        fragments: Fragments = None
+        """`largest`: of a molecule of several fragments, such as a salt, take the largest. None: refuse it."""
         legal_moves: Literal["valid"] | bool = "valid"
         """`valid`: `search` visits, and `pgd` rounds to, connected molecules in which no atom has more bonds than its
         neutral element allows. As in 0.1.0, true: `search` keeps to the bonds, but a molecule may fall apart; false:
@@ -119,10 +119,10 @@ class MoleculeSpace(GraphSpace[Molecule]):
     @classmethod
     def parser(cls, options: Mapping[str, Any]) -> Callable[[str], Molecule]:
         """`parse`, with several fragments read as `options` say."""
-        return partial(cls._parse, fragments=options.get("fragments", "refuse"))
+        return partial(cls._parse, fragments=options.get("fragments"))
 
     @classmethod
-    def _parse(cls, text: str, fragments: Fragments = "refuse") -> Molecule:
+    def _parse(cls, text: str, fragments: Fragments = None) -> Molecule:
         if not text.lstrip().startswith("{"):
             return Molecule.from_smiles(text, fragments)
         from ele_graphs.graphs.networkx_space import read_json  # imports networkx, as below: few molecules need it
@@ -197,7 +197,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
     @classmethod
     def infer(cls, objects: Sequence[Molecule | str | Chem.Mol], options: Mapping[str, Any]) -> Config:
         """Find elements (C N O F first, then by name), bonds and size in `objects`; `options` take precedence."""
-        molecules = [as_molecule(obj, options.get("fragments", "refuse")) for obj in objects]
+        molecules = [as_molecule(obj, options.get("fragments")) for obj in objects]
         elements = {symbol for molecule in molecules for symbol in molecule.atoms}
         bonds = {bond for molecule in molecules for *_, bond in molecule.bonds}
         found = {
@@ -257,7 +257,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return None
 
 
-def as_molecule(obj: object, fragments: Fragments = "refuse") -> Molecule:
+def as_molecule(obj: object, fragments: Fragments = None) -> Molecule:
     """Convert a SMILES or an RDKit molecule to a `Molecule`, or return a `Molecule`. Raises `InvalidOutput`."""
     if isinstance(obj, Molecule):
         return obj

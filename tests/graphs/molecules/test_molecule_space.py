@@ -220,7 +220,7 @@ def test_losses_are_counted_in_one_line() -> None:
 
 
 def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:
-    with pytest.raises(InvalidOutput, match=r"2 fragments, one expected: CCO.Cl .*fragments = .largest."):
+    with pytest.raises(InvalidOutput, match=r"2 fragments, one expected: CCO\.Cl .*fragments = .largest."):
         SPACE.pack(["CCO.Cl"])
     largest = MoleculeSpace(MoleculeSpace.Config(fragments="largest"))
     assert [molecule.smiles for molecule in largest.unpack(largest.pack(["Cl.CCO", "CC.OO", "OO.CC"]))] == [
@@ -231,3 +231,9 @@ def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:
     assert MoleculeSpace.parser({"fragments": "largest"})("CCO.Cl").smiles == "CCO"
     with pytest.raises(InvalidOutput):
         MoleculeSpace.parser({})("CCO.Cl")
+
+
+def test_options_newer_than_0_1_0_are_off_so_that_its_runs_resume() -> None:
+    stored = {"augmentations", "ged_budget", "elements", "bonds", "max_atoms", "legal_moves"}
+    newer = set(MoleculeSpace.Config.model_fields) - stored
+    assert {name: getattr(SPACE.config, name) for name in newer} == dict.fromkeys(newer)
