@@ -1,0 +1,70 @@
+"""Models that are installed as packages are found by name, without importing the package."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pages import ROOT
+
+from ele_core import EleError, StructuredPredictor
+from ele_core.cli import cli
+from ele_core.model.pretrained import installed_models, model_folder
+
+RUN = ROOT / "tests" / "data" / "v0.1.0" / "finished"
+SMALL = ROOT / "models" / "smi2mol"
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package with a model, and its metadata, on the path; importing it fails."""
+    package = tmp_path / "site" / "brought_model"
+    shutil.copytree(RUN / "model", package / "model")
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    metadata = tmp_path / "site" / "brought_model-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: brought-model\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[ele_models]\nbrought = brought_model\nmissing = no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.chdir(tmp_path)
+    return package / "model"
+
+
+def test_an_installed_model_is_found_by_name_and_predicts(installed):
+    models = installed_models()
+    assert models["brought"] == installed
+    assert "missing" not in models
+    predicted = StructuredPredictor.load("brought").predict(["forty-two"])
+    assert predicted == StructuredPredictor.load(RUN).predict(["forty-two"])
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_folder_takes_precedence_over_a_name(tmp_path):
+    (tmp_path / "brought").mkdir()
+    assert model_folder("brought") == Path("brought")
+
+
+@pytest.mark.usefixtures("installed")
+def test_commands_take_the_name():
+    result = CliRunner().invoke(cli, ["predict", "brought", "-"], input="forty-two\n")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1].startswith("forty-two,")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_name_that_is_not_installed_is_refused():
+    with pytest.raises(EleError, match="no model here"):
+        StructuredPredictor.load("unknown-model")
+
+
+def test_the_shipped_model_answers_rightly():
+    pytest.importorskip("rdkit")
+    predicted = StructuredPredictor.load(SMALL / "ele_model_smi2mol").predict(["CC(=O)OC", "CC(C)CO", "C1CCOC1"])
+    assert [molecule.smiles for molecule in predicted] == ["COC(C)=O", "CC(C)CO", "C1CCOC1"]
+
+
+def test_the_shipped_model_is_small_and_has_a_card():
+    files = list((SMALL / "ele_model_smi2mol").rglob("*"))
+    assert sum(file.stat().st_size for file in files if file.is_file()) < 10e6
+    card = (SMALL / "README.md").read_text("utf-8")
+    assert all(f"**{heading}.**" in card for heading in ("Data", "Training", "Result", "Limits", "Licence"))
