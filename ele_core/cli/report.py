@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ele_core.cli import options
+from ele_core.cli.evaluate import show_baselines
 
 if TYPE_CHECKING:
     from ele_core.cli.console import Console
@@ -86,6 +87,8 @@ def report_at_end(
             metrics = dict(metrics_before(run, wanted))
             for name, value in metrics.items():
                 console.show(f"  {name}  {value:.4g}")
+            if stored := run.stored(wanted.split, wanted.limit, oracle=False):
+                show_baselines(metrics, stored.baselines, run, console)
             page = str(write_report(run, wanted, shown))
             console.show(f"Report: {page}")
             return metrics, page
