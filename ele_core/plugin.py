@@ -72,7 +72,7 @@ def ele_regressors() -> Iterator[Record]:
         "Ridge regression from a sketched input kernel, in closed form: SISOKR's.",
     )
     yield Record(
-        "nearest",
+        "nearest-input",
         "ele_core.components.regressors.nearest:NearestRegressor",
         "The output of the nearest training input: the baseline.",
     )

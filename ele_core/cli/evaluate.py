@@ -111,4 +111,4 @@ def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, con
         console.show(f"  {name}: {', '.join(f'{metric} {value:.4g}' for metric, value in means.items())}")
     space = run.config.registry.create("output", run.config.output, path="output")
     if warning := behind(space, metrics, found):
-        console.note(f"Warning: {warning}")
+        console.note(f"Note: {warning}")

@@ -80,7 +80,9 @@ def _sides(graphs: Graphs) -> Tensor:
     same = torch.eye(size, dtype=torch.bool, device=graphs.device)
     start = (graphs.edges != 0)[:, :, None, :] & ~same | same[:, None, :]
     closed = same[:, None, :].expand(size, size, size)  # i passes on to its other neighbours in `start` alone
-    return _spread(start.reshape(count, -1, size), closed.reshape(-1, size), graphs).view(count, size, size, size)
+    return _spread(start.reshape(count, size * size, size), closed.reshape(-1, size), graphs).view(
+        count, size, size, size
+    )
 
 
 def _cut_nodes(graphs: Graphs) -> Tensor:

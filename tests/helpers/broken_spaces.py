@@ -67,6 +67,8 @@ class KeysAreHalves(Plain):
 
 @caught_by("check_keys_ignore_the_packing")
 class KeysKnowThePacking(Plain):
+    features = OutputSpace.features
+
     def equivalents(self, batch, generator):
         return Tokens(batch.tokens.flip(1))
 

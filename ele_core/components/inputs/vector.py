@@ -133,10 +133,10 @@ class VectorInput(InputSpace[Vector]):
         file = folder / _FILE
         state = read_json(file)
         try:
-            mean, deviation = (_row(state[name], 0) for name in ("mean", "deviation"))
+            mean, deviation = (_row([*state[name]], 0) for name in ("mean", "deviation"))
             _matrix([mean, deviation], None)
-            extremes = [_row(state[name], 0) for name in ("least", "greatest") if name in state]
-            _matrix([mean, *extremes], None)
+            extremes = [_row([*state[name]], 0) for name in ("least", "greatest") if name in state]
+            _matrix([mean, *extremes], len(mean))
         except (KeyError, TypeError, InvalidInput) as error:
             what = f"the scaling cannot be read: {brief(error)}."
             raise ModelError(what, where=str(file), fix="Save the model again.") from error

@@ -42,7 +42,7 @@ class StackedRegressor(Regressor):
         """A regressor that learns a representation of inputs; None: without."""
         kernel: Annotated[Choice | None, Takes("regressor")] = Choice(name="sketched-ridge")
         """A regressor that compares inputs with those of the training; None: without."""
-        copying: Annotated[Choice | None, Takes("regressor")] = Choice(name="nearest")
+        copying: Annotated[Choice | None, Takes("regressor")] = Choice(name="nearest-input")
         """The regressor that is used instead of all others where it predicts better structures; None: never."""
 
         @model_validator(mode="after")

@@ -87,7 +87,7 @@ def test_texts_get_parts_a_recurrent_network_with_a_kernel_and_decoders_to_choos
     assert options["network"]["backbone"]["name"] == "gru"
     assert (options["kernel"]["name"], options["kernel"]["kernel"]) == ("sketched-ridge", "cosine")
     assert options["kernel"]["sketch"]["size"] == 1000
-    assert options["copying"]["name"] == "nearest"
+    assert options["copying"]["name"] == "nearest-input"
 
 
 def test_vectors_get_a_perceptron_and_the_kernel_that_is_natural_for_them():
@@ -162,6 +162,6 @@ def test_a_task_on_a_part_of_its_data_trains_for_enough_steps():
 
 
 def test_vectors_in_memory_are_recognised():
-    made = StructuredPredictor("sequence", decoder="candidates", regressor="nearest", surrogate="parts")
+    made = StructuredPredictor("sequence", decoder="candidates", regressor="nearest-input", surrogate="parts")
     made.fit(np.eye(8), list("abcdefgh") * 1, validation=2)
     assert made.model_.config.input.name == "vector"

@@ -885,7 +885,9 @@ def test_a_hostile_folder_makes_python_do_nothing_but_read_its_files(
     outcomes, events = json.loads(run_python("-c", WATCHED).stdout)
     assert set(outcomes) == {"refused"}
     assert not (tmp_path / "marker").exists()
-    own = re.compile(r"folders/\d+/model/(config|manifest|tokenizer)\.json|folders/\d+/model/\w+\.safetensors")
+    own = re.compile(
+        r"folders/\d+/model/(config|manifest|tokenizer|seen-texts)\.json|folders/\d+/model/\w+\.safetensors"
+    )
     for event, subject, mode in events:
         assert (event, mode) in {("open", "r"), ("open", "rb")}, (event, subject)
         assert own.fullmatch(subject), subject

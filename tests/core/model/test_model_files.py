@@ -77,7 +77,7 @@ def test_a_fresh_process_predicts_the_same(predictor, pairs, saved, run_python):
 
 
 def test_a_folder_holds_plain_files_and_says_what_it_is(saved):
-    sealed = ["candidates.safetensors", "config.json", "model.safetensors", "tokenizer.json"]
+    sealed = ["candidates.safetensors", "config.json", "model.safetensors", "seen-texts.json", "tokenizer.json"]
     assert names(saved) == sorted(["README.md", "manifest.json", *sealed])
     assert sorted(json.loads((saved / "manifest.json").read_text())["files"]) == sealed
     header = json.loads((saved / "config.json").read_text())

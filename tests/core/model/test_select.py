@@ -36,7 +36,7 @@ class TwoWays:
 
 @pytest.fixture(scope="module")
 def fitted() -> Model:
-    predictor = StructuredPredictor("sequence", surrogate="parts", regressor="nearest", decoder="candidates")
+    predictor = StructuredPredictor("sequence", surrogate="parts", regressor="nearest-input", decoder="candidates")
     return predictor.fit(INPUTS * 2, OUTPUTS * 2, validation=1).model_
 
 

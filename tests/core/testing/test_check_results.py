@@ -116,7 +116,7 @@ def test_every_check_of_a_suite_is_public_and_in_one_suite_once():
     from ele_core.testing import contracts
 
     suites = [getattr(contracts, name).checks for name in kit.__all__ if name.endswith("Contract")]
-    assert len(suites) == 8
+    assert len(suites) == 9
     named = {check.__name__ for suite in suites for check in suite}
     assert all(len(set(suite)) == len(suite) for suite in suites)
     runners = {"check_output_space", "check_encoder", "check_input_space", "check_backbone", "check_surrogate"}

@@ -36,7 +36,7 @@ COMPONENTS = [
     ("backbone", "mlp", {}, 12),
     ("regressor", "neural", {"backbone": {"name": "gru", "width": 8}, "training": TINY}, 10),
     ("regressor", "sketched-ridge", {"sketch": {"size": 8}}, 10),
-    ("regressor", "nearest", {}, 10),
+    ("regressor", "nearest-input", {}, 10),
     ("regressor", "stacked", STACK, 11),
     ("regressor", "fgw-ridge", {}, 10),
     ("regressor", "fgw-templates", {"backbone": {"name": "gru", "width": 8}, "templates": 2, "training": TINY}, 10),
