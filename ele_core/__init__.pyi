@@ -54,6 +54,7 @@ from .interfaces import Learner as Learner
 from .interfaces import Metric as Metric
 from .interfaces import NetworkLearner as NetworkLearner
 from .interfaces import OutputSpace as OutputSpace
+from .interfaces import PartEnergies as PartEnergies
 from .interfaces import Problem as Problem
 from .interfaces import Reference as Reference
 from .interfaces import Regressor as Regressor

@@ -23,9 +23,9 @@ from torch import Generator, Tensor, nn
 
 from ele_core.display.notebook import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput, counted
-from ele_core.numerics.keys import fresh_moves, hash_rows
+from ele_core.numerics.keys import fresh_moves, hash_rows, ranks
 from ele_core.numerics.sets import ConvexSet, all_switches
-from ele_core.numerics.sparse import SparseRows, nearest_rows
+from ele_core.numerics.sparse import SparseRows, nearest_rows, signs
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.progress import PlannedStage
 
@@ -255,6 +255,20 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         rows = fresh_moves(self.keys(moved), owner, self.keys(batch), limit)
         return moved[rows], owner[rows]
 
+    ranks_moves: ClassVar[bool] = False
+    """Whether `best_moves` is much faster than scoring every move by the surrogate, so that `search` uses it."""
+
+    def best_moves(self, batch: T, estimate: PartEnergies, limit: int) -> tuple[T, Tensor]:
+        """The first `limit` of the `moves` of each row by an estimate of their energy, best first, and their rows (M,).
+
+        Row i of `estimate` is for row i of `batch`. Moves may repeat a structure.
+        """
+        moved, row = self.moves(batch)
+        order = estimate[row].of(self.features(moved)).argsort(stable=True)
+        order = order[row[order].argsort(stable=True)]
+        order = order[ranks(row[order]) < limit]
+        return moved[order], row[order]
+
     def features(self, batch: T) -> SparseRows:
         """The parts of each structure and how often it has them, for losses that compare parts.
 
@@ -298,6 +312,29 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     def invalid(self, what: str, index: int = 0) -> InvalidOutput:
         """The error to raise for the object at `index`."""
         return InvalidOutput(what, index=index)
+
+
+@dataclasses.dataclass(frozen=True)
+class PartEnergies:
+    """Estimates of energies from parts: Σ_p c_p ⟨query, signs(p)⟩ + squares · Σ_p c_p², up to a constant for each query.
+
+    c_p is how often a structure has part p (`OutputSpace.features`), `signs` the vector of ±1 of each part.
+    """
+
+    queries: Tensor
+    """(B, d) floats, one row per query."""
+    squares: float = 0.0
+    """The weight of the squared counts."""
+
+    def __getitem__(self, rows: Tensor) -> PartEnergies:
+        return PartEnergies(self.queries[rows], self.squares)
+
+    def of(self, features: SparseRows) -> Tensor:
+        """The estimate for row i of `features` and query i: (B,)."""
+        parts = features.keys.unique()
+        counts = features.within(parts)
+        linear = (counts.times(signs(parts, self.queries.shape[1])) * self.queries).sum(dim=1)
+        return linear + self.squares * features.squares
 
 
 class Encoder(Component, nn.Module, ABC):
@@ -410,6 +447,10 @@ class Surrogate(Learner):
     def energy(self, queries: Tensor, batch: Any) -> Tensor:
         """The energy of structure i for query i: (B,)."""
         return (queries - self.embed(batch)).square().sum(dim=1)
+
+    def estimate(self, queries: Tensor) -> PartEnergies | None:
+        """A fast estimate of the energies for each query (B, q) from the parts of structures; None: there is none."""
+        return None
 
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
         """The energy of point i for query i, differentiable in the point: (B,). Implement it if `differentiable`."""

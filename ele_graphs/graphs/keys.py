@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import torch
 from torch import Tensor
 
 from ele_core import mix
 from ele_graphs.graphs.batch import CompactGraphs, Graphs
+from ele_graphs.threads import Flag, in_threads
 
 ROWS = 2048  # graphs at a time: their matrices stay in the processor's cache
+COMPILED_FROM = 1 << 19
+"""Work, as graphs times size cubed, from which compiled keys pay."""
 REFINEMENTS = 2
 
 
@@ -24,8 +29,28 @@ def graph_keys(graphs: Graphs | CompactGraphs) -> Tensor:
     cannot distinguish them: all graphs of up to 7 nodes and all molecules of QM9 are distinguished, strongly regular
     graphs with the same parameters (16 nodes or more) are not.
     """
+    if graphs.device.type == "cpu" and pays(len(graphs), graphs.max_nodes):
+        return _compiled_keys(graphs)
     parts = [_keys(graphs[start : start + ROWS]) for start in range(0, len(graphs), ROWS)]
     return torch.cat(parts) if parts else torch.zeros(0, 2, dtype=torch.int64, device=graphs.device)
+
+
+def pays(graphs: int, size: int) -> bool:
+    """Whether compiled keys of so many graphs of up to `size` nodes are worth the time to import the compiler."""
+    return graphs * size**3 > COMPILED_FROM and find_spec("numba") is not None
+
+
+def _compiled_keys(graphs: Graphs | CompactGraphs) -> Tensor:
+    from ele_graphs.graphs.kernels import fill_keys
+
+    keys = torch.zeros(len(graphs), 2, dtype=torch.int64)
+
+    def fill(some: slice, _stop: Flag) -> None:
+        part = graphs[some]
+        fill_keys(part.nodes.numpy(), part.edges.numpy(), keys[some].numpy())
+
+    in_threads(fill, len(graphs), ROWS)
+    return keys
 
 
 def refined(colours: Tensor, weights: Tensor) -> Tensor:

@@ -11,12 +11,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ele_core import PartEnergies
 from ele_graphs.graphs.augmentations import Alphabet
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.rules import Rules, legal_edits
+from ele_graphs.graphs.wl import SIZES, PartKinds
+from ele_graphs.threads import Flag, in_threads
+
+GRAPHS_PER_CHUNK = 8
+"""Graphs whose moves a thread ranks at a time."""
 
 
 def graph_moves(
@@ -36,6 +43,47 @@ def graph_moves(
     legal = legal_edits(graphs, rules)
     result, row = _applied(graphs, [_where(kept, gain) for kept, gain in zip(legal, gains, strict=True)])
     return _kept(result, row, ~rules.hold(graphs), rules)
+
+
+def best_graph_moves(
+    graphs: Graphs, alphabet: Alphabet, rules: Rules | None, kinds: PartKinds, estimate: PartEnergies, limit: int
+) -> tuple[Graphs, Tensor]:
+    """The `limit` moves of each graph of least estimated energy, best first, and their rows: compiled, on the CPU.
+
+    All `graphs` must keep the rules.
+    """
+    from ele_graphs.graphs.kernels import Law, Parts, best_moves
+
+    graphs = graphs.to("cpu")
+    size, count = graphs.max_nodes, len(graphs)
+    weights = rules.weights if rules else (0,) * (alphabet.edge_labels + 1)
+    capacities = rules.capacities if rules else (0,) * (alphabet.node_labels + 1)
+    law = Law(*alphabet, np.array(weights), np.array(capacities), bool(rules and rules.connected))
+    parts = Parts(np.array(kinds.weights, np.float32), kinds.double, kinds.triple, np.array(SIZES, np.float32))
+    queries = estimate.queries.detach().cpu().float().contiguous()
+    owner = np.zeros(count, np.int64)
+    owner[1:] = (queries[1:] != queries[:-1]).any(dim=1).numpy().cumsum()
+    nodes = torch.zeros(count, limit, size, dtype=torch.int8)
+    edges = torch.zeros(count, limit, size, size, dtype=torch.int8)
+    found = torch.zeros(count, dtype=torch.int64)
+
+    def rank(some: slice, _stop: Flag) -> None:
+        best_moves(
+            graphs.nodes[some].numpy(),
+            graphs.edges[some].numpy(),
+            law,
+            parts,
+            queries[some].numpy(),
+            owner[some],
+            estimate.squares,
+            nodes[some].numpy(),
+            edges[some].numpy(),
+            found[some].numpy(),
+        )
+
+    in_threads(rank, count, GRAPHS_PER_CHUNK)
+    row, place = (torch.arange(limit) < found[:, None]).nonzero(as_tuple=True)
+    return Graphs(nodes[row, place], edges[row, place]), row
 
 
 def _applied(graphs: Graphs, gains: Sequence[Tensor]) -> tuple[Graphs, Tensor]:

@@ -11,18 +11,30 @@ import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
-from ele_core import ComponentConfig, ConvexSet, Metric, OutputSpace, Simplex, SparseRows, SymmetricSimplex, Tensors
+from ele_core import (
+    ComponentConfig,
+    ConvexSet,
+    Metric,
+    OutputSpace,
+    PartEnergies,
+    Simplex,
+    SparseRows,
+    SymmetricSimplex,
+    Tensors,
+)
 from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
-from ele_graphs.graphs.keys import graph_keys
-from ele_graphs.graphs.moves import graph_moves
+from ele_graphs.graphs.keys import graph_keys, pays
+from ele_graphs.graphs.moves import best_graph_moves, graph_moves
 from ele_graphs.graphs.rules import Rules
-from ele_graphs.graphs.wl import graph_features
+from ele_graphs.graphs.wl import RADIUS, PartKinds, graph_features
 
 Label = str | int
 Y = TypeVar("Y")
 
 MAX_LABELS = 127  # a label and "nothing" fit into a signed byte
+MOVES_PER_NODE = 16
+"""About so many moves has each graph of nine nodes for each of its nodes: an estimate of the work."""
 MAX_NODES = 64  # the largest graph that the edit distance takes
 
 
@@ -36,6 +48,8 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         """The augmentations that make a view of a graph, applied in turn."""
         ged_budget: int = Field(default=100_000, ge=1)
         """Most search steps per edit distance, far more than graphs of 11 nodes need; then an upper bound is used."""
+        radius: int = Field(default=RADIUS, ge=0, le=8)
+        """Edges from a node to the border of the largest neighbourhoods that count as parts (surrogate `parts`)."""
 
     Batch: ClassVar[type[Tensors]] = Graphs
 
@@ -93,9 +107,24 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         """What every result of `moves` keeps; by default any graph of the space is allowed."""
         return None
 
+    ranks_moves = True
+
+    def best_moves(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
+        """The `limit` best of `moves` by an estimate, compiled if that is worth it."""
+        rules = self.rules
+        if not pays(len(batch) * MOVES_PER_NODE, batch.max_nodes) or not (rules is None or rules.hold(batch).all()):
+            return super().best_moves(batch, estimate, limit)
+        moved, row = best_graph_moves(batch, self.alphabet, rules, self.part_kinds, estimate, limit)
+        return moved.to(batch.device), row.to(batch.device)
+
+    @property
+    def part_kinds(self) -> PartKinds:
+        """Which parts `features` counts."""
+        return PartKinds(self.config.radius)
+
     def features(self, batch: Graphs) -> SparseRows:
         """Neighbourhoods of nodes: see `wl.graph_features`."""
-        return graph_features(batch)
+        return graph_features(batch, self.part_kinds)
 
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -11,8 +13,30 @@ from ele_graphs.graphs.keys import edge_weights, refined
 
 RADIUS = 2
 """Edges from a node to the border of the neighbourhoods that are compared."""
-SIZE = 1.5
-"""The weight of the number of nodes, and of edges."""
+FAR = 0.4
+"""The weight of neighbourhoods wider than that."""
+SIZES = (0.9, 1.5, 0.9)
+"""The weights of the number of nodes less one, of the number itself, and of one more; the same for edges."""
+SHARED, UNSATURATED = 127, 128
+"""The label of an edge between two nodes with one double edge each, and what is added to the labels of such nodes."""
+
+
+@dataclass(frozen=True)
+class PartKinds:
+    """Which parts of graphs `graph_features` counts."""
+
+    radius: int = RADIUS
+    """Edges from a node to the border of the largest neighbourhoods."""
+    double: int = 0
+    """The label of a double edge, if graphs that differ only in how double edges alternate have the same parts: a
+    node with one double edge is labelled so, and the edge between two of them is neither single nor double."""
+    triple: int = 0
+    """The label of a triple edge; a node with one is not such a node."""
+
+    @property
+    def weights(self) -> list[float]:
+        """The weights of neighbourhoods of 0, 1, … edges: wide ones are rare, and a small edit changes many of them."""
+        return [1.0 if depth <= RADIUS else FAR for depth in range(self.radius + 1)]
 
 
 def wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool = False) -> SparseRows:
@@ -21,18 +45,20 @@ def wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool = Fals
     return SparseRows.counted(keys, present)
 
 
-def graph_features(graphs: Graphs) -> SparseRows:
-    """The parts of graphs as neighbourhoods of up to `RADIUS` edges around each node, and the numbers of nodes, edges.
+def graph_features(graphs: Graphs, kinds: PartKinds = PartKinds()) -> SparseRows:  # noqa: B008  # frozen
+    """The parts of graphs as neighbourhoods of up to `radius` edges around each node, and the numbers of nodes, edges.
 
     The numbers count at their neighbours too, so that a near miss is better than a wide one.
     """
     graphs = without_loose_edges(graphs)
-    keys, present = wl_colours(graphs, RADIUS, edge_labels=True)
+    keys, present = wl_colours(graphs, kinds.radius, edge_labels=True, kinds=kinds)
     around = torch.tensor([-1, 0, 1], device=keys.device)
-    weight = SIZE * torch.tensor([0.6, 1.0, 0.6], device=keys.device).expand(len(graphs), -1)
+    weight = torch.tensor(SIZES, device=keys.device).expand(len(graphs), -1)
     sizes = mix(mix(graphs.sizes.long()[:, None] + around) + 1)
     edges = mix(mix((graphs.edges != 0).sum(dim=(1, 2))[:, None] // 2 + around) + 2)
-    return SparseRows.summed(torch.cat([keys, sizes, edges], 1), torch.cat([present.float(), weight, weight], 1))
+    depths = torch.tensor(kinds.weights, device=keys.device).repeat_interleave(graphs.max_nodes)
+    values = torch.cat([present * depths, weight, weight], 1)
+    return SparseRows.summed(torch.cat([keys, sizes, edges], 1), values)
 
 
 def core_wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool = False) -> SparseRows:
@@ -47,7 +73,12 @@ def core_wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool =
     return SparseRows.counted(torch.cat(keys, dim=1), torch.cat(present, dim=1))
 
 
-def wl_colours(graphs: Graphs, iterations: int, edge_labels: bool) -> tuple[Tensor, Tensor]:
+def wl_colours(
+    graphs: Graphs,
+    iterations: int,
+    edge_labels: bool,
+    kinds: PartKinds = PartKinds(),  # noqa: B008  # frozen
+) -> tuple[Tensor, Tensor]:
     """(B, (iterations + 1) m) int64 colours of all nodes at all depths, and a mask of the real nodes.
 
     Colours are hashes, so that two nodes of any two batches have the same one exactly if their labelled trees of that
@@ -55,12 +86,23 @@ def wl_colours(graphs: Graphs, iterations: int, edge_labels: bool) -> tuple[Tens
     """
     real = graphs.real
     labels = graphs.edges if edge_labels else (graphs.edges != 0)
+    nodes = graphs.nodes.long()
+    if kinds.double:
+        unsaturated = _unsaturated(graphs, kinds)
+        nodes = nodes + UNSATURATED * unsaturated
+        labels = labels.masked_fill(unsaturated[:, :, None] & unsaturated[:, None, :], SHARED)
     weights = edge_weights(labels) * (graphs.edges != 0)
-    colours = [mix(graphs.nodes.long()) * real]
+    colours = [mix(nodes) * real]
     for _ in range(iterations):
         colours.append(refined(colours[-1], weights) * real)
     salted = [mix(at_depth + depth) for depth, at_depth in enumerate(colours)]
     return torch.cat(salted, dim=1), real.repeat(1, iterations + 1)
+
+
+def _unsaturated(graphs: Graphs, kinds: PartKinds) -> Tensor:
+    """(B, m) bool: the nodes with one double edge and no triple one."""
+    doubles, triples = ((graphs.edges == label).sum(dim=2) for label in (kinds.double, kinds.triple))
+    return (doubles == 1) & (triples == 0 if kinds.triple else True)
 
 
 def core_numbers(graphs: Graphs) -> Tensor:

@@ -22,6 +22,10 @@ CHUNK = 256
 """Inputs searched at once."""
 SLICE = 256
 """Structures whose neighbours are computed at once: bounds the memory."""
+RANKED = 64
+"""Neighbours of a structure to score, if an estimate ranks them."""
+REPEATS = 2
+"""Moves to look at for each neighbour to score: several moves may lead to the same structure."""
 
 
 class SearchDecoder(Decoder):
@@ -43,7 +47,8 @@ class SearchDecoder(Decoder):
         patience: int = Field(1, ge=1)
         """Rounds without a better structure after which an input stops."""
         moves: int | None = Field(None, ge=1)
-        """The most neighbours of a structure to score, ranked by the gradient of the loss if it has one; None: all."""
+        """The most neighbours of a structure to score by the surrogate, ranked by an estimate from their parts, or else by
+        the gradient of the loss if it has one. None: 64 if the space and the surrogate have such estimates, else all."""
         budget: int | None = Field(None, ge=1)
         """The most structures to score for an input; None: no limit."""
         pgd: GradientDecoder.Config | None = None
@@ -170,6 +175,7 @@ class BeamSearch:
         self.stale = torch.zeros_like(self.scored)
         self.least = torch.full((len(queries),), math.inf, dtype=queries.dtype, device=queries.device)
         self._count_stale()
+        self.estimate = problem.surrogate.estimate(queries) if problem.space.ranks_moves else None
 
     def run(self, top_k: int) -> Decoding:
         """Expand in rounds until every beam is expanded; return the `top_k` best of each input."""
@@ -191,6 +197,8 @@ class BeamSearch:
         identity = self._identities(moved, owner)
         fresh = first_of_each(identity)
         fresh = fresh[~contains(self.seen, identity[fresh])]
+        if self.estimate is not None:
+            fresh = fresh[ranks(row[fresh]) < self._limit]
         if self.config.budget is not None:
             fresh = fresh[ranks(owner[fresh]) < (self.config.budget - self.scored)[owner[fresh]]]
             self.scored += torch.bincount(owner[fresh], minlength=len(self.queries))
@@ -201,11 +209,18 @@ class BeamSearch:
         return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent).best(self.width)
 
     def _moves(self, beam: Pool) -> tuple[Any, Tensor]:
-        """Structures one move away, and their rows of the beam; without a limit, `_expand` removes repeated ones."""
+        """Structures one move away, and their rows of the beam; `_expand` removes repeated ones."""
         space, limit = self.problem.space, self.config.moves
+        if self.estimate is not None:
+            return space.best_moves(beam.structures, self.estimate[beam.owner], REPEATS * self._limit)
         if limit is None:
             return space.moves(beam.structures)
         return space.neighbours(beam.structures, self._gradient(beam), limit)
+
+    @property
+    def _limit(self) -> int:
+        """The most neighbours of a structure to score, if an estimate ranks them."""
+        return RANKED if self.config.moves is None else self.config.moves
 
     def _gradient(self, beam: Pool) -> Any | None:
         """The gradient of the energy at the structures of the beam; None if the surrogate has none."""

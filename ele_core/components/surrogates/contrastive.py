@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
@@ -11,13 +12,26 @@ from torch.nn import functional
 
 from ele_core.components.surrogates.losses import ContrastiveLoss
 from ele_core.components.surrogates.mining import MinedBatches
+from ele_core.components.surrogates.outline import STRUCTURES, Outline
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
-from ele_core.interfaces import Choice, ComponentConfig, Encoder, NetworkLearner, OutputSpace, Stage, Surrogate, Takes
+from ele_core.interfaces import (
+    Choice,
+    ComponentConfig,
+    Encoder,
+    NetworkLearner,
+    OutputSpace,
+    PartEnergies,
+    Stage,
+    Surrogate,
+    Takes,
+)
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
 
+OUTLINE = "outline"
+"""The name of the linear model of the embedding in `state`."""
 PRETRAINING = Stage("pretraining", decides="validation_loss")
 EMBEDDING = Stage("embedding", decides="validation_loss")
 CHUNK = 2048
@@ -64,6 +78,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         choice = self.config.encoder
         self.encoder: Encoder = create_part(self, "encoder", choice, space, self.dim, path="surrogate.encoder")
         self.network = self.encoder.eval()
+        self.outline = Outline.empty(self.dim) if space.ranks_moves else None
 
     @property
     def dim(self) -> int:
@@ -82,6 +97,13 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         if extra is not None and self.config.pretraining_steps:
             self._train(extra, evaluate, context, PRETRAINING, self.config.pretraining_steps)
         self._train(outputs, evaluate, context, EMBEDDING, None)
+        if self.outline is not None:
+            order = torch.randperm(len(outputs), generator=context.generator("embedding", "outline"))
+            self.outline_on(outputs[order[:STRUCTURES].sort().values])
+
+    def outline_on(self, outputs: Any) -> None:
+        """Fit the estimate of energies from parts, which lets `search` score fewer structures."""
+        self.outline = Outline.fitted(self.space, outputs, self.embed(outputs))
 
     def _train(self, outputs: Any, evaluate: Any, context: Context, stage: Stage, steps: int | None) -> None:
         def loss(rows: Tensor, generator: Generator) -> Tensor:
@@ -125,6 +147,23 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         parts = [batch.to(device)] if len(batch) == 0 else (chunk.to(device) for chunk in batch.chunks(CHUNK))
         with torch.no_grad():
             return torch.cat([self._sphere(self.space.relax(part)) for part in parts])
+
+    def estimate(self, queries: Tensor) -> PartEnergies | None:
+        """By a linear model of the embedding on parts; models of 0.1.0 have none."""
+        return None if self.outline is None else self.outline.energies(queries)
+
+    def state(self) -> dict[str, Tensor]:
+        """The weights of the encoder, and the linear model of the embedding if there is one."""
+        known = {} if self.outline is None else {OUTLINE: self.outline.weight}
+        return {**super().state(), **known}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load what `state` returned."""
+        weights = dict(state)
+        outline = weights.pop(OUTLINE, None)
+        super().restore(weights)
+        if self.outline is not None:
+            self.outline = Outline.empty(self.dim) if outline is None else Outline.restored(outline, self.dim)
 
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
         """‖ψ(point) − query‖² for each row, differentiable in the point."""

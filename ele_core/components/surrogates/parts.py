@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ele_core.components.sketching import CHUNK, NEGLIGIBLE
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, OutputSpace, Surrogate
+from ele_core.interfaces import ComponentConfig, OutputSpace, PartEnergies, Surrogate
 from ele_core.numerics.sparse import SparseRows, signs
 from ele_core.runtime.context import Context
 
@@ -63,6 +63,11 @@ class PartsSurrogate(Surrogate):
         """Packed structures → (B, dim)."""
         parts = batch.chunks(CHUNK) if len(batch) else [batch]
         return torch.cat([self._embed(self.space.features(part.to(torch.device("cpu")))) for part in parts])
+
+    def estimate(self, queries: Tensor) -> PartEnergies:
+        """The energies themselves, but with r_p taken as exactly orthogonal."""
+        scale = self.scale.item()
+        return PartEnergies(queries * (-2 * scale / math.sqrt(self.dim)), scale**2)
 
     def state(self) -> dict[str, Tensor]:
         """The scale."""

@@ -1,0 +1,112 @@
+"""Compiled functions on graphs have the results of those on tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ele_core import OutputSpace, PartEnergies
+from ele_graphs.graphs import keys as graph_keys_module
+from ele_graphs.graphs.batch import Graphs, repad
+from ele_graphs.graphs.keys import graph_keys
+from ele_graphs.graphs.networkx_space import PaddedGraphSpace
+from ele_graphs.graphs.wl import PartKinds
+from ele_graphs.molecules.space import MoleculeSpace
+
+pytest.importorskip("numba")
+SMILES = [
+    "C",
+    "CC",
+    "CCO",
+    "C1CC1",
+    "C1CC2CCCC2C1",
+    "CC(=O)Oc1ccccc1C(=O)O",
+    "O=C(Nc1ccc(F)cc1)c1ccncc1",
+    "N#Cc1ccc(-n2cccn2)cc1S(C)(=O)=O",
+]
+SPACE = MoleculeSpace(MoleculeSpace.Config(elements=("C", "N", "O", "F", "S"), max_atoms=22, radius=3))
+
+
+@pytest.fixture
+def molecules() -> Graphs:
+    return SPACE.pack(SMILES)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_keys_module, "COMPILED_FROM", 0)
+
+
+def on_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_keys_module, "COMPILED_FROM", 1 << 60)
+
+
+def test_compiled_keys_are_those_on_tensors(molecules: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved, _ = SPACE.moves(molecules)
+    on_tensors(monkeypatch)
+    expected = graph_keys(moved)
+    monkeypatch.setattr(graph_keys_module, "COMPILED_FROM", 0)
+    assert torch.equal(graph_keys(moved), expected)
+    assert torch.equal(graph_keys(repad(moved, 30)), expected), "the padding changes the keys"
+
+
+@pytest.mark.parametrize("legal_moves", ["valid", True, False])
+@pytest.mark.parametrize("squares", [0.0, 0.5])
+@pytest.mark.usefixtures("compiled")
+def test_compiled_best_moves_are_those_on_tensors(molecules: Graphs, legal_moves: str | bool, squares: float) -> None:
+    options = SPACE.config.model_copy(update={"legal_moves": legal_moves})
+    space = MoleculeSpace(options)
+    generator = torch.Generator().manual_seed(0)
+    estimate = PartEnergies(torch.randn(len(molecules), 100, generator=generator), squares)
+    limit = 30
+    found, row = space.best_moves(molecules, estimate, limit)
+    expected, expected_row = OutputSpace.best_moves(space, molecules, estimate, limit)
+    assert torch.equal(row, expected_row)
+    energies, least = (estimate[row].of(space.features(batch)) for batch in (found, expected))
+    torch.testing.assert_close(energies, least, rtol=1e-4, atol=1e-3)
+    everything, _ = space.best_moves(molecules[-1:], estimate[torch.tensor([-1])], 100_000)
+    assert len(everything) == len(space.moves(molecules[-1:])[0])
+    known = {tuple(key) for key in space.keys(space.moves(molecules[-1:])[0]).tolist()}
+    assert {tuple(key) for key in space.keys(everything).tolist()} == known
+
+
+@pytest.mark.usefixtures("compiled")
+def test_graphs_that_break_the_rules_have_best_moves_too() -> None:
+    broken = SPACE.pack(["CCO", "CCO"])
+    broken.edges[0] = 0  # three atoms without bonds
+    found, row = SPACE.best_moves(broken, PartEnergies(torch.zeros(2, 8)), 1000)
+    assert SPACE.rules is not None
+    assert SPACE.rules.hold(found).all()
+    assert (row == 1).sum() == len(SPACE.moves(broken[1:])[0])
+
+
+def test_resonance_forms_have_the_same_parts() -> None:
+    space = MoleculeSpace(SPACE.config)
+    first = space.pack(["CC1=CC=CC=C1O"])
+    other = first.edges.clone()
+    ring = [i for i in range(first.max_nodes) if (first.edges[0, i] == 2).any()]
+    for i in ring:
+        for j in ring:
+            if first.edges[0, i, j]:
+                other[0, i, j] = 3 - first.edges[0, i, j]
+    second = Graphs(first.nodes, other)
+    from ele_graphs.graphs.wl import graph_features
+
+    plain = [graph_features(batch, PartKinds(2)) for batch in (first, second)]
+    assert not torch.equal(plain[0].keys, plain[1].keys)
+    shared = [graph_features(batch, PartKinds(2, double=2, triple=3)) for batch in (first, second)]
+    assert torch.equal(shared[0].keys, shared[1].keys)
+    assert torch.equal(shared[0].values, shared[1].values)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_any_space_of_graphs_ranks_its_moves() -> None:
+    space = PaddedGraphSpace(PaddedGraphSpace.Config(node_labels=("a", "b"), edge_labels=("x",), max_nodes=6))
+    batch = space.pack(space.examples())
+    estimate = PartEnergies(torch.randn(len(batch), 16, generator=torch.Generator().manual_seed(1)))
+    found, row = space.best_moves(batch, estimate, 5)
+    expected, expected_row = OutputSpace.best_moves(space, batch, estimate, 5)
+    assert torch.equal(row, expected_row)
+    torch.testing.assert_close(
+        estimate[row].of(space.features(found)), estimate[row].of(space.features(expected)), rtol=1e-4, atol=1e-4
+    )
