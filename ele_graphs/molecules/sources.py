@@ -121,4 +121,4 @@ def _opened(file: File) -> Iterator[IO[bytes]]:
             yield stream
             return
         with gzip.open(stream) as unpacked:
-            yield unpacked
+            yield unpacked  # type: ignore[misc]  # typeshed: GzipFile is no IO

@@ -80,7 +80,7 @@ class Moses(MoleculeTask):
         parts = [self.read(source, space, context) for source in (train, validation, test)]
         graphs, smiles = [part.graphs for part in parts], [text for part in parts for text in part.smiles]
         outputs = CompactGraphs.cat(graphs)
-        rows = _shuffled(apart(*graphs, context), seed)
+        rows = _shuffled(apart(graphs, context), seed)
         return DataSet(
             inputs=smiles,
             outputs=outputs,
@@ -93,8 +93,9 @@ class Moses(MoleculeTask):
         )
 
 
-def apart(train: CompactGraphs, validation: CompactGraphs, test: CompactGraphs, context: Context) -> list[Tensor]:
-    """For each part (B,) bool: which molecules do not occur in a later part."""
+def apart(parts: Sequence[CompactGraphs], context: Context) -> list[Tensor]:
+    """For each of training, validation and test (B,) bool: which molecules do not occur in a later part."""
+    train, validation, test = parts
     validated, tested = graph_keys(validation), graph_keys(test)
     known = occurring(train, torch.cat([validated, tested]), context, "leaving out held-out molecules")
     kept = [~known, ~member(validated, of=tested), torch.ones(len(test), dtype=torch.bool)]
