@@ -92,14 +92,14 @@ def exact_by(task: str, name: str) -> str:
     if not runs:
         return MISSING
     groups = [{group["value"]: group for group in run["by_property"][name]} for run in runs]
-    rows = [
-        [
-            f"{value:g}",
-            f"{groups[0][value]['examples']:,}",
-            *(share(own[value]["metrics"]["exact"]) if value in own else "–" for own in groups),
-        ]
-        for value in groups[0]
-    ]
+    rows = []
+    for value in sorted(set().union(*groups)):
+        own = [each.get(value) for each in groups]
+        counts = sorted({each["examples"] for each in own if each})
+        shares = [share(each["metrics"]["exact"]) if each else "–" for each in own]
+        rows.append(
+            [f"{value:g}", " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1]))), *shares]
+        )
     made = table([name.replace("_", " "), "examples", *map(name_of, runs)], rows)
     picture = RESULTS / task / "sizes.svg"
     return f"{made}\n\n![Exact predictions by {name}]({task}/{picture.name})" if picture.exists() else made

@@ -13,7 +13,7 @@ from ele_graphs.molecules.sources import UNREADABLE, File, csv_files
 FOLDERS = (".", "dataset/data", "moses/dataset/data")
 """Where the files are: in a folder of them, in the package, and in the wheel or the folder it was unpacked to."""
 SUFFIXES = (".csv.gz", ".csv")
-FIX = "pip download --no-deps molsets==0.3.1, then --set task.path=molsets-0.3.1-py3-none-any.whl"
+FIX = "Get it: pip download --no-deps molsets==0.3.1, then add --set task.path=molsets-0.3.1-py3-none-any.whl"
 
 
 def moses(part: str, path: str | None = None) -> Source:

@@ -24,17 +24,17 @@ HELD_OUT = {"scaffolds": "test_scaffolds", "test": "test"}
 class Moses(MoleculeTask):
     """MOSES: canonical SMILES in, molecular graph out.
 
-    Drug-like molecules from ZINC, with MOSES's own split: training and validation molecules come from its training set
-    (1,584,663 molecules), test molecules from its test set (176,074) or from its scaffold test set (176,225), whose
-    scaffolds do not occur in training. The data are in the wheel of `molsets`, which need not be installed.
+    Drug-like molecules of 8 to 27 heavy atoms, with MOSES's own split: training and validation molecules come from its
+    training set (1,584,663 molecules), test molecules from its test set (176,074) or from its scaffold test set
+    (176,225), whose scaffolds do not occur in training. By default the four molecules of 27 atoms are left out. The
+    data are in the wheel of `molsets`, which need not be installed.
     """
 
     class Config(MoleculeTask.Config):
         """Where MOSES is, how much of it, and which molecules are held out."""
 
         path: str | None = None
-        """The wheel of molsets 0.3.1, its package, or a folder with train, test and test_scaffolds as .csv or .csv.gz;
-        by default the installed package."""
+        """The wheel of molsets 0.3.1, its package, or a folder of its CSV files; by default the installed package."""
         size: int | None = Field(default=400_000, ge=1)
         """Molecules to train on, chosen by the seed. None: all that are not for validation."""
         validation: int = Field(default=500, ge=1)

@@ -55,7 +55,7 @@ def test_results_by_size_become_a_table_and_a_figure(tmp_path: Path, monkeypatch
     folder = tmp_path / "moses"
     folder.mkdir()
     (folder / "search.json").write_text(record("search", {9: 0.5, 10: 0.25}))
-    (folder / "candidates.json").write_text(record("candidates", {9: 0.0, 10: 0.0}))
+    (folder / "candidates.json").write_text(record("candidates", {9: 0.0}))
     (folder / "search-oracle.json").write_text(record("search", {9: 1.0, 10: 0.75}, oracle=True))
     header = "| atoms | examples | `candidates` | `search` | `search` from the true embedding (oracle) |"
     made = tables.exact_by("moses", "atoms").splitlines()
@@ -63,7 +63,7 @@ def test_results_by_size_become_a_table_and_a_figure(tmp_path: Path, monkeypatch
         header,
         "| --- | --- | --- | --- | --- |",
         "| 9 | 90 | 0.0 % | 50.0 % | 100.0 % |",
-        "| 10 | 100 | 0.0 % | 25.0 % | 75.0 % |",
+        "| 10 | 100 | – | 25.0 % | 75.0 % |",
     ]
     assert "| `search` | 1.500 | 25.0 % | 12.5 % | 100.0 % |" in tables.moses()
     figure = folder / "sizes.svg"
