@@ -23,6 +23,7 @@ from ele_graphs.smi2mol.task import SmilesToMolecule
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 PAGES = (ROOT / "README.md", RESULTS / "index.md")
+MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
 
@@ -70,6 +71,40 @@ def smi2mol() -> str:
     return table(header, rows)
 
 
+def moses() -> str:
+    """Our results on larger molecules; nobody else has published any."""
+    rows = [
+        [
+            name_of(run),
+            number(run["metrics"]["ged_with_edges"]),
+            share(run["metrics"]["exact"]),
+            share(run["metrics"]["exact_unseen"]),
+            share(run["metrics"]["valid"]),
+        ]
+        for run in records("moses")
+    ]
+    return table(["decoder", "GED with edges", "exact", "exact, not in training", "valid"], rows) if rows else MISSING
+
+
+def exact_by(task: str, name: str) -> str:
+    """The share of exact predictions for each value of a property of the truths, and its figure if it was drawn."""
+    runs = records(task)
+    if not runs:
+        return MISSING
+    groups = [{group["value"]: group for group in run["by_property"][name]} for run in runs]
+    rows = []
+    for value in sorted(set().union(*groups)):
+        own = [each.get(value) for each in groups]
+        counts = sorted({each["examples"] for each in own if each})
+        shares = [share(each["metrics"]["exact"]) if each else "–" for each in own]
+        rows.append(
+            [f"{value:g}", " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1]))), *shares]
+        )
+    made = table([name.replace("_", " "), "examples", *map(name_of, runs)], rows)
+    picture = RESULTS / task / "sizes.svg"
+    return f"{made}\n\n![Exact predictions by {name}]({task}/{picture.name})" if picture.exists() else made
+
+
 def number_words() -> str:
     """The results on the toy task, in which no test output occurs in training."""
     rows = [
@@ -90,7 +125,7 @@ def commands() -> str:
             f"{run['training_seconds'] / 60:.0f} min",
             f"{run['seconds']:.0f} s",
         ]
-        for task in ("number-words", "smi2mol")
+        for task in ("number-words", "smi2mol", "moses")
         for run in records(task)
     ]
     return table(["command", "date", "seed", "training / validation / test", "training", "evaluation"], rows)
@@ -372,6 +407,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "smi2mol": smi2mol,
+    "moses": moses,
+    "moses-atoms": partial(exact_by, "moses", "atoms"),
     "number-words": number_words,
     "commands": commands,
     "ruler": ruler,

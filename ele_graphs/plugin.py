@@ -92,11 +92,18 @@ def ele_file_readers() -> Iterator[Record]:
 
 @hookimpl
 def ele_tasks() -> Iterator[Record]:
-    """The paper's benchmark."""
+    """The paper's benchmark, and one of larger molecules."""
     yield Record(
         "smi2mol",
         "ele_graphs.smi2mol.task:SmilesToMolecule",
         "QM9: from a SMILES string to its molecule.",
+        needs=("rdkit",),
+        extra="molecules",
+    )
+    yield Record(
+        "moses",
+        "ele_graphs.moses.task:Moses",
+        "MOSES: from a SMILES string to its molecule of up to 26 atoms.",
         needs=("rdkit",),
         extra="molecules",
     )

@@ -15,6 +15,8 @@ from ele_core.cli import options
 if TYPE_CHECKING:
     from ele_core.cli.console import Console
     from ele_core.model.baselines import Baselines
+    from ele_core.model.groups import Groups
+    from ele_core.runs.evaluations import StoredEvaluation
     from ele_core.runs.run import Run
 
 
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Measure again, and write the metrics as JSON, with what is needed to reproduce them.",
 )
+@click.option(
+    "--by",
+    metavar="PROPERTY",
+    help="Print the metrics also for each value of a property of the truths, such as the `atoms` of molecules.",
+)
 @click.option("--again", is_flag=True, help="Measure again, also if an equal evaluation is stored in RUN.")
 @options.decoding_overrides
 @options.as_json
@@ -44,6 +51,7 @@ def evaluate(
     split: str,
     limit: int | None,
     target: str | None,
+    by: str | None,
     again: bool,
     overrides: tuple[str, ...],
     console: Console,
@@ -58,6 +66,7 @@ def evaluate(
     ele evaluate run --decoder pgd
     ele evaluate run --decoder pgd --oracle
     ele evaluate run --decoder pgd-random --again
+    ele evaluate run --by atoms
     ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
@@ -67,6 +76,7 @@ def evaluate(
     with process_group() as processes:
         opened = Run(run, options.registry())
         console.configuration(opened.decoding_config(overrides))
+        require_property(opened, by)
         found = None if again or target else opened.stored(split, limit, oracle, overrides)
         if processes.largest(int(processes.main and found is None)):
             started, monitor = time.monotonic(), console.monitor()
@@ -74,22 +84,27 @@ def evaluate(
             seconds = round(time.monotonic() - started, 1)
         if not processes.main:
             return
+    groups = grouped(opened, found or opened.stored(split, limit, oracle, overrides), by)
     if found is not None:
         console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
-        show(found.metrics, found.baselines, opened, console)
+        show(found.metrics, found.baselines, groups, opened, console)
         return
     if target:
         from ele_core.runs.records import record
 
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
-    show(result.metrics, result.baselines, opened, console)
+    show(result.metrics, result.baselines, groups, opened, console)
 
 
-def show(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
-    """Print the metrics, the baselines, and the published results of the task."""
-    console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}})
+def show(
+    metrics: Mapping[str, float], found: Baselines, groups: Mapping[str, Groups], run: Run, console: Console
+) -> None:
+    """Print the metrics, those for each value of a property, the baselines, and the task's published results."""
+    by = {"by_property": groups} if groups else {}
+    console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}, **by})
     for name, value in metrics.items():
         console.show(f"{name:<20}{value:10.4f}")
+    show_groups(groups, console)
     show_baselines(metrics, found, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
@@ -98,6 +113,15 @@ def show(metrics: Mapping[str, float], found: Baselines, run: Run, console: Cons
             if reference.source == source:
                 values = ", ".join(f"{name} {value:g}" for name, value in reference.values.items())
                 console.show(f"  {reference.name}: {values}")
+
+
+def show_groups(groups: Mapping[str, Groups], console: Console) -> None:
+    """Print a table of the metrics for each value of a property."""
+    from ele_core.model.groups import as_lines
+
+    for name, rows in groups.items():
+        for line in as_lines(name, rows):
+            console.show(line)
 
 
 def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
@@ -112,3 +136,23 @@ def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, con
     space = run.config.registry.create("output", run.config.output, path="output")
     if warning := behind(space, metrics, found):
         console.note(f"Note: {warning}")
+
+
+def require_property(run: Run, name: str | None) -> None:
+    """Refuse a property that the output space does not have, before anything is measured."""
+    if name is not None:
+        from ele_core.model.groups import property_of
+
+        space = run.config.registry.create("output", run.config.output, path="output")
+        property_of(space, space.pack(space.examples()), name)
+
+
+def grouped(run: Run, stored: StoredEvaluation | None, name: str | None) -> dict[str, Groups]:
+    """The metrics of a stored evaluation for each value of the property `name`; empty if there is no name."""
+    if name is None or stored is None:
+        return {}
+    from ele_core.model.groups import grouped, property_of
+
+    space = run.config.registry.create("output", run.config.output, path="output")
+    truths, values = stored.measured(space)
+    return {name: grouped(property_of(space, truths, name), values)}

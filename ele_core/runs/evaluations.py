@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ele_core.config import RunConfig
@@ -21,7 +22,7 @@ from ele_core.errors import ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
 from ele_core.files.tables import as_csv
-from ele_core.interfaces import Decoder
+from ele_core.interfaces import Decoder, OutputSpace
 from ele_core.model.baselines import Baselines, baselines
 from ele_core.model.evaluate import Evaluation
 from ele_core.runtime.context import Context
@@ -31,6 +32,9 @@ FORMAT = 1
 """The version of the JSON file's layout; files of other versions are ignored."""
 LARGEST_TABLE = 1 << 30
 """Bytes of the largest table of predictions that is read."""
+
+TEXTS = ("input", "prediction", "truth", "energy")
+"""The columns of the table that are no metrics."""
 
 Settings = Mapping[str, Any]
 """What was evaluated: `split`, `limit` and `oracle`."""
@@ -67,6 +71,13 @@ class StoredEvaluation:
         if self.table is not None:
             return self.table
         return list(csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline="")))
+
+    def measured(self, space: OutputSpace[Any, Any]) -> tuple[Any, dict[str, Tensor]]:
+        """The truths, packed by `space`, and each metric with one value per example."""
+        rows, parse = self.rows, space.parser(dict(space.config))
+        names = [name for name in rows[0] if name not in TEXTS] if rows else []
+        values = {name: torch.tensor([float(row[name]) for row in rows]) for name in names}
+        return space.pack([parse(row["truth"]) for row in rows]), values
 
 
 class MeasuredBaselines:

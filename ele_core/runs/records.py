@@ -20,6 +20,7 @@ from ele_core import __version__
 from ele_core.config import components
 from ele_core.files.atomic import write_text
 from ele_core.model.evaluate import Evaluation
+from ele_core.model.groups import Groups, by_properties
 from ele_core.runs.folder import SPLITS
 from ele_core.runs.run import Run
 
@@ -32,10 +33,21 @@ def record(
     """Write an evaluation with everything needed to reproduce it; `command` are the arguments of `ele`."""
     content = {
         **measurement(run, result, command=command, split=split, oracle=oracle, seconds=seconds),
+        "by_property": rounded_groups(run, result),
         "training_seconds": training_seconds(run.folder),
         "config": run.config.model_dump(mode="json"),
     }
     write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def rounded_groups(run: Run, result: Evaluation) -> dict[str, Groups]:
+    """Return the mean metrics for each value of each property of the truths, such as the number of atoms."""
+    space = run.config.registry.create("output", run.config.output, path="output")
+    found = by_properties(space, result.truths, result.values)
+    return {
+        name: [{**each, "metrics": {m: round(v, DIGITS) for m, v in each["metrics"].items()}} for each in groups]
+        for name, groups in found.items()
+    }
 
 
 def measurement(

@@ -69,7 +69,7 @@ class CompactGraphs(Tensors):
         matrix = rows.new_zeros(len(rows), self.max_nodes, self.max_nodes)
         matrix[:, upper[0], upper[1]] = rows
         nodes = matrix.diagonal(dim1=1, dim2=2).clone()
-        matrix = matrix.triu(1)
+        matrix.triu_(1)  # in place: of a million graphs a copy takes a gigabyte
         return Graphs(nodes, matrix + matrix.transpose(1, 2))
 
     @classmethod

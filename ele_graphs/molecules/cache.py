@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -37,11 +37,26 @@ class Source:
     sha256: str
     count: int
     texts: Callable[[], Iterable[str]]
+    rows: Sequence[int] | None = None
+    """The row of each text in the whole source. None: text i is row i."""
 
     def at(self, rows: Sequence[int]) -> Source:
         """The same source restricted to `rows`, given in increasing order."""
         digest = hashlib.sha256(f"{self.sha256} {list(rows)}".encode()).hexdigest()
-        return Source(self.name, digest, len(rows), lambda: _only(self.texts(), rows))
+        return Source(self.name, digest, len(rows), lambda: _only(self.texts(), rows), rows)
+
+    def draw(self, seed: int, *sizes: int | None) -> list[Source]:
+        """Disjoint parts of `sizes` rows, chosen by the seed; None, only at the end, means all rows that are left.
+
+        A part does not depend on the sizes of those after it.
+        """
+        order = torch.randperm(self.count, generator=torch.Generator().manual_seed(seed))
+        parts, start = [], 0
+        for size in sizes:
+            rows = order[start:] if size is None else order[start : start + size]
+            start += len(rows)
+            parts.append(self if len(rows) == self.count else self.at(rows.sort().values.tolist()))
+        return parts
 
 
 @dataclass(frozen=True)
@@ -51,6 +66,8 @@ class Molecules:
     graphs: CompactGraphs
     folder: Path
     reasons: Counter[str]
+    rows: Sequence[int] | None = None
+    """The row of each text in the whole source, refused texts included. None: text i is row i."""
 
     @property
     def smiles(self) -> list[str]:
@@ -59,9 +76,11 @@ class Molecules:
 
     @property
     def rejected(self) -> list[Rejected]:
-        """The rows that were refused, each with its reason."""
+        """The rows of the whole source that were refused, each with its reason."""
         with (self.folder / "rejected.jsonl").open(encoding="utf-8") as lines:
-            return [Rejected(*json.loads(line)) for line in lines]
+            found = [Rejected(*json.loads(line)) for line in lines]
+        rows = self.rows
+        return found if rows is None else [replace(each, row=rows[each.row]) for each in found]
 
 
 def load(source: Source, limits: Limits, context: Context, processes: int | None = None) -> Molecules:
@@ -77,8 +96,8 @@ def load(source: Source, limits: Limits, context: Context, processes: int | None
     if found is None:
         raise OSError(f"{folder}: the molecules just written cannot be read; check the disk, or change ELE_CACHE")
     if not len(found.graphs):
-        found = Molecules(CompactGraphs(torch.zeros(0, _width(limits), dtype=torch.int8)), folder, found.reasons)
-    return found
+        found = replace(found, graphs=CompactGraphs(torch.zeros(0, _width(limits), dtype=torch.int8)))
+    return replace(found, rows=source.rows)
 
 
 def cache_folder() -> Path:

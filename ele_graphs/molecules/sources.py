@@ -6,7 +6,11 @@ import csv
 import gzip
 import hashlib
 import importlib.util
+import io
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +20,11 @@ from ele_graphs.molecules.cache import Source
 QM9_FILES = ("qm9_part1.csv", "qm9_part2.csv", "qm9_part3.csv")
 SUFFIXES = (".smi", ".smi.gz", ".smiles", ".smiles.gz", ".txt", ".txt.gz")
 CHUNK = 1 << 20
+UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
+"""What reading a damaged file, archive or compressed stream raises."""
+
+File = Path | zipfile.Path
+"""A file on disk or inside a zip archive; a name that ends in .gz is unpacked."""
 
 
 def qm9() -> Source:
@@ -31,8 +40,7 @@ def qm9() -> Source:
     for file in files:
         if not file.is_file():
             raise DataError("missing from qm9pack.", where=str(file), fix="pip install --force-reinstall qm9pack")
-    digest, lines = _digest(files)
-    return Source("QM9", digest, lines - len(files), lambda: _column(files, "SMILES"))
+    return csv_files("QM9", files, "SMILES")
 
 
 def smiles_files(path: str | Path) -> Source:
@@ -47,7 +55,14 @@ def smiles_files(path: str | Path) -> Source:
     return Source(path.name, digest, lines, lambda: _first_column(files))
 
 
-def _digest(files: Sequence[Path]) -> tuple[str, int]:
+def csv_files(name: str, files: Sequence[File], column: str) -> Source:
+    """The SMILES in `column` of CSV files, one after the other."""
+    digest, lines = _digest(files)
+    places = [_place(file, column) for file in files]
+    return Source(name, digest, lines - len(files), lambda: _column(files, places))
+
+
+def _digest(files: Sequence[File]) -> tuple[str, int]:
     """The SHA-256 and the number of lines of the contents of all files, in order."""
     digest, lines = hashlib.sha256(), 0
     for file in files:
@@ -59,19 +74,29 @@ def _digest(files: Sequence[Path]) -> tuple[str, int]:
                     lines += chunk.count(b"\n")
                     last = chunk
                 lines += not last.endswith(b"\n")
-        except (OSError, EOFError) as error:
+        except UNREADABLE as error:
             raise DataError(f"cannot be read: {error}", where=str(file)) from error
         digest.update(b"\0")
     return digest.hexdigest(), lines
 
 
-def _column(files: Sequence[Path], name: str) -> Iterator[str]:
-    for file in files:
-        with file.open(encoding="utf-8", newline="") as stream:
-            rows = csv.reader(stream)
-            place = next(rows).index(name)
+def _place(file: File, column: str) -> int:
+    """The number of a column by the first line of a file."""
+    with _rows(file) as rows:
+        names = next(rows, [])
+    if column not in names:
+        found = f"only {', '.join(names)}" if names else "the file is empty"
+        raise DataError(f"there is no column {column!r}: {found}.", where=str(file))
+    return names.index(column)
+
+
+def _column(files: Sequence[File], places: Sequence[int]) -> Iterator[str]:
+    """The cells of a column; a row that is too short has an empty SMILES, so that rows keep their numbers."""
+    for file, place in zip(files, places, strict=True):
+        with _rows(file) as rows:
+            next(rows)
             for row in rows:
-                yield row[place]
+                yield row[place] if place < len(row) else ""
 
 
 def _first_column(files: Sequence[Path]) -> Iterator[str]:
@@ -83,5 +108,17 @@ def _first_column(files: Sequence[Path]) -> Iterator[str]:
                 yield words[0] if words else ""
 
 
-def _opened(file: Path) -> IO[bytes]:
-    return gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb")  # type: ignore[return-value]  # typeshed: GzipFile is no IO
+@contextmanager
+def _rows(file: File) -> Iterator[Iterator[list[str]]]:
+    with _opened(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", "replace", newline="") as text:
+        yield csv.reader(text)
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[IO[bytes]]:
+    with file.open("rb") as stream:
+        if not file.name.endswith(".gz"):
+            yield stream
+            return
+        with gzip.open(stream) as unpacked:
+            yield unpacked  # type: ignore[misc]  # typeshed: GzipFile is no IO

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from ele_core import (
-    ComponentConfig,
-    ConfigError,
     Context,
     DataSet,
-    OutputSpace,
     Range,
     Reference,
     Study,
-    Task,
     fingerprint,
-    member,
     split,
 )
 from ele_graphs.graphs.batch import CompactGraphs, Graphs
 from ele_graphs.graphs.keys import graph_keys
-from ele_graphs.molecules import cache as molecule_files
+from ele_graphs.graphs.overlap import occurring
 from ele_graphs.molecules import sources as datasets
+from ele_graphs.molecules.cache import Molecules, Source
 from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.molecules.task import MoleculeTask
 from ele_graphs.smi2mol.studies import RANGES, STUDIES
 
 PAPER = "arXiv:2411.11682, Table 1 (SMI2Mol): QM9, 2,000 test molecules, mean of five seeds"
-KEYS_AT_ONCE = 1 << 16
 
 
 def _row(name: str, without_edges: tuple[float, float], with_edges: tuple[float, float] | None) -> Reference:
@@ -43,14 +37,14 @@ def _row(name: str, without_edges: tuple[float, float], with_edges: tuple[float,
     return Reference(name, means, PAPER, deviations)
 
 
-class SmilesToMolecule(Task):
+class SmilesToMolecule(MoleculeTask):
     """QM9: canonical SMILES in, molecular graph out.
 
     The protocol of the paper: 2,000 test molecules, then 500 for validation, the rest for training. qm9pack has 130,828
     molecules of two or more atoms, those that passed the data set's consistency check; the paper has 133,882.
     """
 
-    class Config(ComponentConfig):
+    class Config(MoleculeTask.Config):
         """How much of QM9, how it is split, and outputs for pre-training."""
 
         size: int | None = Field(default=None, ge=10)
@@ -59,14 +53,10 @@ class SmilesToMolecule(Task):
         """Molecules to test on; at most a fifth of all."""
         validation: int = Field(default=500, ge=1)
         """Molecules to validate on; at most a tenth of all."""
-        split_seed: int | None = Field(default=None, ge=0)
-        """Chooses the molecules and the split; by default the seed of the run."""
         extra: str | None = None
         """GDB-11 for output pre-training: a file of SMILES or a folder of them. Set output.max_atoms = 11 as well."""
         exclude_test: bool = False
         """Whether to leave the test molecules out of the extra outputs. The paper keeps them."""
-        processes: int | None = Field(default=None, ge=0)
-        """Worker processes that read SMILES; by default one per processor. 0: read in the main process."""
 
     config: Config
 
@@ -107,16 +97,11 @@ class SmilesToMolecule(Task):
             "decoder": {"name": "search"},
         }
 
-    def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
+    def load_molecules(self, space: MoleculeSpace, seed: int, context: Context) -> DataSet:
         """Load QM9, read once and cached, packed by `space`; extra outputs stay on disk, memory-mapped."""
-        if not isinstance(space, MoleculeSpace):
-            what = f"smi2mol predicts molecules, not objects of {type(space).__name__}."
-            raise ConfigError(what, where="output", fix='Set output = "molecule".')
-        seed = context.seed if self.config.split_seed is None else self.config.split_seed
         source = datasets.qm9()
-        rows = self._chosen(source.count, seed)
-        chosen = source if len(rows) == source.count else source.at(rows)
-        molecules = molecule_files.load(chosen, space.limits(min_atoms=2), context, self.config.processes)
+        (chosen,) = source.draw(seed, self.config.size)
+        molecules = self.read(chosen, space, context)
         outputs, smiles = molecules.graphs[:], molecules.smiles
         train, validation, test = self._split(len(smiles), seed, context)
         return DataSet(
@@ -128,16 +113,8 @@ class SmilesToMolecule(Task):
             source=source.name if self.config.size is None else f"{source.name} ({len(smiles):,} of its molecules)",
             fingerprint=fingerprint(smiles, outputs),
             extra=self._extra(space, outputs[test], context),
-            rejected=[replace(rejected, row=rows[rejected.row]) for rejected in molecules.rejected],
+            rejected=molecules.rejected,
         )
-
-    def _chosen(self, count: int, seed: int) -> Sequence[int]:
-        """The rows to read, in order: all, or `size` of them, chosen by the seed."""
-        if self.config.size is None or self.config.size >= count:
-            return range(count)
-        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-        rows: list[int] = order[: self.config.size].sort().values.tolist()
-        return rows
 
     def _split(self, count: int, seed: int, context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Split as configured, but at most a tenth for validation and a fifth for the test."""
@@ -154,7 +131,7 @@ class SmilesToMolecule(Task):
         if self.config.extra is None:
             return None
         source = datasets.smiles_files(self.config.extra)
-        molecules = molecule_files.load(source, space.limits(min_atoms=2), context, self.config.processes)
+        molecules = self.read(source, space, context)
         context.monitor.message(_account(source, molecules))
         if not self.config.exclude_test:
             return molecules.graphs
@@ -169,17 +146,14 @@ def without(graphs: CompactGraphs, keys: Tensor, context: Context) -> CompactGra
 
     The last rows replace those removed: of a memory-mapped file only the pages written to are copied into memory.
     """
-    starts = range(0, len(graphs), KEYS_AT_ONCE)
-    shown = context.monitor.progress(starts, description="leaving out test molecules", total=len(starts))
-    hits = [member(graph_keys(graphs[start : start + KEYS_AT_ONCE]), of=keys) for start in shown]
-    hit = torch.cat(hits) if hits else torch.zeros(0, dtype=torch.bool)
+    hit = occurring(graphs, keys, context, "leaving out test molecules")
     count = int((~hit).sum())
     holes, fillers = hit[:count].nonzero()[:, 0], (~hit[count:]).nonzero()[:, 0] + count
     graphs.codes[holes] = graphs.codes[fillers]
     return CompactGraphs(graphs.codes[:count])
 
 
-def _account(source: molecule_files.Source, molecules: molecule_files.Molecules) -> str:
+def _account(source: Source, molecules: Molecules) -> str:
     """How many molecules were read, and how many rows left out, by reason."""
     refused = molecules.reasons.total()
     text = f"{source.name}: extra outputs: {len(molecules.graphs):,}"

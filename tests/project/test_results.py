@@ -1,9 +1,13 @@
 """The recorded results are complete, and the tables on the pages say what they say."""
 
+import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
+import pytest
 from pages import ROOT
 
 KEYS = {"command", "date", "seed", "sizes", "config", "metrics"}
@@ -26,3 +30,47 @@ def test_every_record_says_how_to_get_it_again():
             if "paths" in record or "sweep" in record:  # a figure
                 needed = KEYS - {"metrics"}
             assert not needed - record.keys(), file
+
+
+def record(decoder: str, exact: dict[int, float], *, oracle: bool = False) -> str:
+    metrics = {"ged_with_edges": 1.5, "exact": 0.25, "exact_unseen": 0.125, "valid": 1.0}
+    groups = [{"value": n, "examples": 10 * n, "metrics": {"exact": share}} for n, share in exact.items()]
+    found = {"decoder": {"name": decoder}, "oracle": oracle, "metrics": metrics, "by_property": {"atoms": groups}}
+    return json.dumps(found)
+
+
+def script(name: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_results_by_size_become_a_table_and_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tables, sizes = script("tables"), script("sizes")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    assert tables.moses() == tables.exact_by("moses", "atoms") == "No result is recorded yet."
+    folder = tmp_path / "moses"
+    folder.mkdir()
+    (folder / "search.json").write_text(record("search", {9: 0.5, 10: 0.25}))
+    (folder / "candidates.json").write_text(record("candidates", {9: 0.0}))
+    (folder / "search-oracle.json").write_text(record("search", {9: 1.0, 10: 0.75}, oracle=True))
+    header = "| atoms | examples | `candidates` | `search` | `search` from the true embedding (oracle) |"
+    made = tables.exact_by("moses", "atoms").splitlines()
+    assert made == [
+        header,
+        "| --- | --- | --- | --- | --- |",
+        "| 9 | 90 | 0.0 % | 50.0 % | 100.0 % |",
+        "| 10 | 100 | – | 25.0 % | 75.0 % |",
+    ]
+    assert "| `search` | 1.500 | 25.0 % | 12.5 % | 100.0 % |" in tables.moses()
+    figure = folder / "sizes.svg"
+    monkeypatch.setattr(sys, "argv", ["sizes.py", str(folder), "--output", str(figure)])
+    sizes.main()
+    assert figure.read_text().count("<!-- search (oracle) -->") == 1
+    assert tables.exact_by("moses", "atoms").endswith("![Exact predictions by atoms](moses/sizes.svg)")
+    monkeypatch.setattr(sys, "argv", ["sizes.py", str(folder), "--by", "rings", "--output", str(figure)])
+    with pytest.raises(SystemExit, match="no record has metrics by 'rings'"):
+        sizes.main()

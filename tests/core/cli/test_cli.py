@@ -406,6 +406,29 @@ def test_a_result_can_be_recorded_with_all_it_takes_to_get_it_again(ele, copy, t
     assert (record["task"], record["split"], record["oracle"]) == ("number-words", "test", False)
     assert record["decoder"]["name"] == "candidates"
     assert record["sizes"] == {"train": 160, "validation": 20, "test": 20}
+    assert sum(each["examples"] for each in record["by_property"]["length"]) == 5
+
+
+def test_metrics_are_grouped_by_a_property_of_the_truths(ele, copy):
+    arguments = ["evaluate", copy, "--decoder", "candidates", "--by", "length"]
+    measured, stored = (json.loads(ele(*arguments, "--json").out) for _ in range(2))
+    assert measured == stored
+    groups = measured["by_property"]["length"]
+    rows = table((copy / "predictions" / "test-candidates.csv").read_text())
+    assert [each["value"] for each in groups] == sorted({len(row["truth"]) for row in rows})
+    for each in groups:
+        own = [float(row["edit_distance"]) for row in rows if len(row["truth"]) == each["value"]]
+        assert each["examples"] == len(own)
+        assert each["metrics"]["edit_distance"] == pytest.approx(sum(own) / len(own), abs=1e-5)
+    lines = [line.split() for line in ele(*arguments).out.splitlines()]
+    head = lines.index(["length", "examples", *groups[0]["metrics"]])
+    printed = [line[:2] for line in lines[head + 1 : head + 1 + len(groups)]]
+    assert printed == [[str(each["value"]), str(each["examples"])] for each in groups]
+
+
+def test_an_unknown_property_is_refused_before_anything_is_measured(ele, copy):
+    assert fails(ele("evaluate", copy, "--by", "atoms"), 2, "there is no property 'atoms': these outputs have length.")
+    assert not list(copy.glob("predictions/*"))
 
 
 def test_what_is_no_run_is_refused(ele, tmp_path):

@@ -1,0 +1,45 @@
+"""`MoleculeTask`: what the tasks from SMILES to molecules share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from pydantic import Field
+
+from ele_core import ComponentConfig, ConfigError, Context, DataSet, OutputSpace, Task
+from ele_graphs.molecules import cache as molecule_files
+from ele_graphs.molecules.cache import Molecules, Source
+from ele_graphs.molecules.space import MoleculeSpace
+
+LEAST_ATOMS = 2
+
+
+class MoleculeTask(Task):
+    """A task that reads its molecules from SMILES, of two or more atoms."""
+
+    class Config(ComponentConfig):
+        """How molecules are drawn and read."""
+
+        split_seed: int | None = Field(default=None, ge=0)
+        """Chooses the molecules and the split; by default the seed of the run."""
+        processes: int | None = Field(default=None, ge=0)
+        """Worker processes that read SMILES; by default one per processor. 0: read in the main process."""
+
+    config: Config
+
+    def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
+        """Load the pairs, packed by `space`, which must be one of molecules."""
+        if not isinstance(space, MoleculeSpace):
+            what = f"this task predicts molecules, not objects of {type(space).__name__}."
+            raise ConfigError(what, where="output", fix='Set output = "molecule".')
+        seed = context.seed if self.config.split_seed is None else self.config.split_seed
+        return self.load_molecules(space, seed, context)
+
+    @abstractmethod
+    def load_molecules(self, space: MoleculeSpace, seed: int, context: Context) -> DataSet:
+        """Load the pairs; `seed` chooses the molecules and the split."""
+
+    def read(self, source: Source, space: MoleculeSpace, context: Context) -> Molecules:
+        """Read the molecules of `source` that `space` holds, from the cache if they were read before."""
+        return molecule_files.load(source, space.limits(min_atoms=LEAST_ATOMS), context, self.config.processes)

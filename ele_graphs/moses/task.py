@@ -1,0 +1,114 @@
+"""`moses`: from SMILES to molecule on MOSES, whose molecules are two to three times as large as those of QM9."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core import Context, DataSet, fingerprint, member
+from ele_graphs.graphs.batch import CompactGraphs
+from ele_graphs.graphs.keys import graph_keys
+from ele_graphs.graphs.overlap import occurring
+from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.molecules.task import MoleculeTask
+from ele_graphs.moses.files import moses
+
+ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br")
+HELD_OUT = {"scaffolds": "test_scaffolds", "test": "test"}
+
+
+class Moses(MoleculeTask):
+    """MOSES: canonical SMILES in, molecular graph out.
+
+    Drug-like molecules of 8 to 27 heavy atoms, with MOSES's own split: training and validation molecules come from its
+    training set (1,584,663 molecules), test molecules from its test set (176,074) or from its scaffold test set
+    (176,225), whose scaffolds do not occur in training. By default the four molecules of 27 atoms are left out. The
+    data are in the wheel of `molsets`, which need not be installed.
+    """
+
+    class Config(MoleculeTask.Config):
+        """Where MOSES is, how much of it, and which molecules are held out."""
+
+        path: str | None = None
+        """The wheel of molsets 0.3.1, its package, or a folder of its CSV files; by default the installed package."""
+        size: int | None = Field(default=400_000, ge=1)
+        """Molecules to train on, chosen by the seed. None: all that are not for validation."""
+        validation: int = Field(default=500, ge=1)
+        """Molecules to validate on, from the training set too; at most a tenth of it."""
+        test: int = Field(default=2000, ge=1)
+        """Molecules to test on, chosen by the seed."""
+        split: Literal["scaffolds", "test"] = "scaffolds"
+        """The molecules to test on: `scaffolds`, whose scaffolds do not occur in training, or `test`, a random set."""
+
+    config: Config
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Molecules of up to 26 atoms from characters."""
+        edits = {"drop-nodes": 0.05, "relabel-nodes": 0.15, "perturb-edges": 0.12}
+        return {
+            "output": {
+                "name": "molecule",
+                "elements": list(ELEMENTS),
+                "max_atoms": 26,
+                "augmentations": [{"name": n, "rate": r} for n, r in edits.items()],
+            },
+            "input": {"name": "text", "level": "character", "max_length": 80},
+            "surrogate": {
+                "name": "contrastive",
+                "encoder": {"name": "rgcn", "width": 96},
+                "mining": {"group": 32},
+                "training": {"epochs": 14, "batch_size": 512, "evaluations": 14},
+            },
+            "regressor": {
+                "name": "neural",
+                "backbone": {"name": "gru", "layers": 2, "width": 256},
+                "training": {"epochs": 10, "batch_size": 128, "learning_rate": 2e-3, "evaluations": 20},
+            },
+            "decoder": {"name": "search"},
+        }
+
+    def load_molecules(self, space: MoleculeSpace, seed: int, context: Context) -> DataSet:
+        """Load the chosen molecules, read once and cached; the outputs stay compact until a part is used."""
+        known, unknown = moses("train", self.config.path), moses(HELD_OUT[self.config.split], self.config.path)
+        validation, train = known.draw(seed, min(self.config.validation, known.count // 10), self.config.size)
+        (test,) = unknown.draw(seed, self.config.test)
+        parts = [self.read(source, space, context) for source in (train, validation, test)]
+        graphs, smiles = [part.graphs for part in parts], [text for part in parts for text in part.smiles]
+        outputs = CompactGraphs.cat(graphs)
+        rows = _shuffled(apart(graphs, context), seed)
+        return DataSet(
+            inputs=smiles,
+            outputs=outputs,
+            train=rows[0],
+            validation=rows[1],
+            test=rows[2],
+            source=f"MOSES ({len(graphs[0]):,} of its {known.count:,} training molecules)",
+            fingerprint=fingerprint(smiles, outputs),
+            rejected=[rejected for part in parts for rejected in part.rejected],
+        )
+
+
+def apart(parts: Sequence[CompactGraphs], context: Context) -> list[Tensor]:
+    """For each of training, validation and test (B,) bool: which molecules do not occur in a later part."""
+    train, validation, test = parts
+    validated, tested = graph_keys(validation), graph_keys(test)
+    known = occurring(train, torch.cat([validated, tested]), context, "leaving out held-out molecules")
+    kept = [~known, ~member(validated, of=tested), torch.ones(len(test), dtype=torch.bool)]
+    if left_out := sum(len(part) - int(part.sum()) for part in kept):
+        context.monitor.message(f"MOSES: molecules that are also held out, left out of the training: {left_out:,}")
+    return kept
+
+
+def _shuffled(kept: Sequence[Tensor], seed: int) -> list[Tensor]:
+    """The rows of each part that are kept, in an order chosen by the seed; the parts follow one another."""
+    rows, first = [], 0
+    for mask in kept:  # each with the seed itself, so that the order of one part does not depend on another's size
+        order = torch.randperm(len(mask), generator=torch.Generator().manual_seed(seed))
+        rows.append(first + order[mask[order]])
+        first += len(mask)
+    return rows
