@@ -34,7 +34,7 @@ class Pieces(Tokens):
         pieces = names[len(SPECIAL) :]
         _check(pieces)
         super().__init__(names, _pattern(pieces), PieceCutter(pieces))
-        self.characters = Tokens([*SPECIAL, *(piece for piece in pieces if len(piece) == 1)], ANY_CHARACTER)
+        self.characters = Tokens([*SPECIAL, *(piece for piece in pieces if len(piece) == 1)], ANY_CHARACTER, list)
         numbers = {name: number for number, name in enumerate(self.characters.names)}
         spelled = [[0], [1], *([numbers.get(character, 1) for character in piece] for piece in pieces)]
         self._sizes = torch.tensor([len(row) for row in spelled])
@@ -68,16 +68,17 @@ class PieceCutter:
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self._pieces = frozenset(pieces)
-        sizes: dict[str, set[int]] = {}
+        sizes: dict[str, set[int]] = {}  # of the pieces that begin with the same two characters
         for piece in pieces:
-            sizes.setdefault(piece[0], set()).add(len(piece))
-        self._sizes = {first: sorted(found - {1}, reverse=True) for first, found in sizes.items()}
+            if len(piece) > 1:
+                sizes.setdefault(piece[:2], set()).add(len(piece))
+        self._sizes = {start: sorted(found, reverse=True) for start, found in sizes.items()}
 
     def __call__(self, text: str) -> list[str]:
         pieces, sizes, tokens, start, end = self._pieces, self._sizes, list[str](), 0, len(text)
         while start < end:
             token = text[start]
-            for size in sizes.get(token, ()):
+            for size in sizes.get(text[start : start + 2], ()):
                 longer = text[start : start + size]
                 if longer in pieces:
                     token = longer
