@@ -61,16 +61,20 @@ def pooled_width(width: int, pooling: Pooling) -> int:
     return width * len(pooling.split("-"))
 
 
+def head(width: int, hidden: int, dim: int) -> nn.Sequential:
+    """Pooled vectors (B, width) → (B, dim). Without a norm, because the scale of a sum shows the number of tokens."""
+    return nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, dim))
+
+
 class Head(nn.ModuleList):
     """Vectors of tokens (B, L, token_width) → (B, dim): pooling, and two linear layers with `width` features between.
 
-    With pooling `additive` the first layer, twice as wide, is at each token, and the second follows the sum. Without a
-    norm, because the scale of a sum shows the number of tokens.
+    With pooling `additive` the first layer, twice as wide, is at each token, and the second follows the sum.
     """
 
     def __init__(self, token_width: int, width: int, dim: int, pooling: Pooling) -> None:
         hidden = 2 * width if pooling == "additive" else width
-        super().__init__([nn.Linear(pooled_width(token_width, pooling), hidden), nn.GELU(), nn.Linear(hidden, dim)])
+        super().__init__(head(pooled_width(token_width, pooling), hidden, dim))
         self.pooling = pooling
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
