@@ -8,15 +8,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from ele_core.components.backbones.pooling import (
-    Pooling,
-    head,
-    pool,
-    pooled_width,
-    require_texts,
-    text_space,
-    token_embedding,
-)
+from ele_core.components.backbones.pooling import Head, Pooling, require_texts, text_space, token_embedding
 from ele_core.components.inputs.text import Texts
 from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
 
@@ -35,11 +27,13 @@ class GRUBackbone(Backbone):
         layers: int = Field(default=2, ge=1, le=MOST_LAYERS)
         """The number of bidirectional layers."""
         width: PositiveInt = 256
-        """The width of each direction's state, and of the head."""
+        """The width of each direction's state, and of the head, which is twice as wide with pooling `additive`."""
         dropout: float = Field(default=0.0, ge=0, lt=1)
         """The share of features dropped between layers during training."""
         pooling: Pooling = "sum-max"
-        """How the states at all tokens become one vector; `sum-max` concatenates their sum and their maximum."""
+        """How the states at all tokens become one vector; `sum-max` concatenates their sum and their maximum.
+        `additive` sums after the head's hidden layer, so that each token adds its contribution to the output: for
+        embeddings that add up parts (surrogate `parts`)."""
 
     config: Config
 
@@ -50,7 +44,7 @@ class GRUBackbone(Backbone):
         widths = [options.embedding] + [2 * options.width] * (options.layers - 1)
         self.layers = nn.ModuleList(BidirectionalLayer(width, options.width) for width in widths)
         self.dropout = nn.Dropout(options.dropout)
-        self.head = head(pooled_width(2 * options.width, options.pooling), options.width, dim)
+        self.head = Head(2 * options.width, options.width, dim, options.pooling)
 
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
@@ -66,8 +60,8 @@ class GRUBackbone(Backbone):
         reversal = reversed_positions(batch)
         for number, layer in enumerate(self.layers):
             states = layer(states if number == 0 else self.dropout(states), reversal)
-        pooled: Tensor = self.head(pool(states, batch.mask, self.config.pooling))
-        return pooled
+        outputs: Tensor = self.head(states, batch.mask)
+        return outputs
 
 
 class BidirectionalLayer(nn.Module):

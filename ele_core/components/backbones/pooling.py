@@ -11,8 +11,12 @@ from ele_core.components.inputs.text import PADDING, UNKNOWN, Texts
 from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace
 
-Pooling = Literal["sum-max", "sum", "mean", "max"]
-"""How the vectors of a text's tokens become one; results of names joined by a hyphen are concatenated."""
+Pooling = Literal["sum-max", "sum", "mean", "max", "additive"]
+"""How the vectors of a text's tokens become one; results of names joined by a hyphen are concatenated.
+
+`additive` sums after the head's hidden layer instead of before it: the output is a sum of contributions of tokens. Use
+it where embeddings add up parts of the output (surrogate `parts`).
+"""
 
 
 class TextSpace(Protocol):
@@ -60,6 +64,27 @@ def pooled_width(width: int, pooling: Pooling) -> int:
 def head(width: int, hidden: int, dim: int) -> nn.Sequential:
     """Pooled vectors (B, width) → (B, dim). Without a norm, because the scale of a sum shows the number of tokens."""
     return nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, dim))
+
+
+class Head(nn.ModuleList):
+    """Vectors of tokens (B, L, token_width) → (B, dim): pooling, and two linear layers with `width` features between.
+
+    With pooling `additive` the first layer, twice as wide, is at each token, and the second follows the sum.
+    """
+
+    def __init__(self, token_width: int, width: int, dim: int, pooling: Pooling) -> None:
+        hidden = 2 * width if pooling == "additive" else width
+        super().__init__(head(pooled_width(token_width, pooling), hidden, dim))
+        self.pooling = pooling
+
+    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        """Vectors of tokens (B, L, token_width), pooled where `mask` (B, L) is True → (B, dim)."""
+        first, activation, last = self
+        if self.pooling == "additive":
+            outputs: Tensor = last(pool(activation(first(vectors)), mask, "sum"))
+        else:
+            outputs = last(activation(first(pool(vectors, mask, self.pooling))))
+        return outputs
 
 
 def _sum(vectors: Tensor, mask: Tensor) -> Tensor:

@@ -9,15 +9,7 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from ele_core.components.backbones.pooling import (
-    Pooling,
-    head,
-    pool,
-    pooled_width,
-    require_texts,
-    text_space,
-    token_embedding,
-)
+from ele_core.components.backbones.pooling import Head, Pooling, require_texts, text_space, token_embedding
 from ele_core.components.inputs.text import Texts
 from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
 
@@ -43,7 +35,8 @@ class TransformerBackbone(Backbone):
         """How positions are encoded: a learned vector for each, or sines and cosines of fixed wavelengths."""
         pooling: Pooling | Literal["cls"] = "sum-max"
         """How the tokens' vectors become one; `sum-max` concatenates their sum and their maximum, `cls` takes the
-        vector of a learned token put before each text."""
+        vector of a learned token put before each text. `additive` sums after the head's hidden layer, so that each
+        token adds its contribution to the output: for embeddings that add up parts (surrogate `parts`)."""
 
         @model_validator(mode="after")
         def _check_heads(self) -> Self:
@@ -66,7 +59,7 @@ class TransformerBackbone(Backbone):
         self.summary = nn.Parameter(torch.randn(width)) if options.pooling == "cls" else None
         self.layers = nn.ModuleList(_layer(options) for _ in range(options.layers))
         self.norm = nn.LayerNorm(width)
-        self.head = head(width if options.pooling == "cls" else pooled_width(width, options.pooling), width, dim)
+        self.head = Head(width, width, dim, "sum" if options.pooling == "cls" else options.pooling)
 
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
@@ -85,13 +78,9 @@ class TransformerBackbone(Backbone):
             mask = nn.functional.pad(mask, (1, 0), value=True)
         for layer in self.layers:
             vectors = layer(vectors, src_key_padding_mask=~mask)
-        outputs: Tensor = self.head(self._pooled(self.norm(vectors), mask))
+        read = 1 if self.summary is not None else mask.shape[1]  # of `cls`, only the vector of the learned token
+        outputs: Tensor = self.head(self.norm(vectors)[:, :read], mask[:, :read])
         return outputs
-
-    def _pooled(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        if self.config.pooling == "cls":
-            return vectors[:, 0]
-        return pool(vectors, mask, self.config.pooling)
 
 
 def sinusoids(length: int, width: int) -> Tensor:

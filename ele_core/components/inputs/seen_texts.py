@@ -34,14 +34,17 @@ class SeenTexts:
                 pairs.update(pairwise(row))
         return cls(longest, frozenset(pairs) if len(pairs) <= MOST_PAIRS else None)
 
-    def unlike(self, row: Sequence[int]) -> str:
-        """Why a text, given as token numbers, is unlike the training texts; empty if it is like them."""
+    def unlike(self, row: Sequence[int], unit: str = "tokens") -> str:
+        """Why a text, given as token numbers, is unlike the training texts; empty if it is like them.
+
+        `unit` is the word for its tokens.
+        """
         if len(row) > self.longest:
-            return f"{len(row)} tokens long, in training at most {self.longest}"
+            return f"{len(row)} {unit} long, in training at most {self.longest}"
         pairs = list(pairwise(row))
         unseen = 0 if self.pairs is None else sum(pair not in self.pairs for pair in pairs)
         if unseen > UNSEEN * len(pairs):
-            return f"{unseen} of {len(pairs)} pairs of neighbouring tokens are not in the training texts"
+            return f"{unseen} of {len(pairs)} pairs of neighbouring {unit} are not in the training texts"
         return ""
 
     def as_json(self) -> str:

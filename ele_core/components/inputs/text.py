@@ -1,4 +1,4 @@
-"""Text inputs: characters or regex matches as tokens, with a vocabulary learned from the training texts."""
+"""Text inputs: characters, regex matches or frequent pieces as tokens; the training texts give the vocabulary."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
+from ele_core.components.inputs.pieces import Pieces
 from ele_core.components.inputs.seen_texts import SeenTexts
-from ele_core.components.inputs.tokens import SPECIAL, Cutter, Tokens
+from ele_core.components.inputs.tokens import ANY_CHARACTER, SPECIAL, Cutter, Tokens
 from ele_core.errors import ConfigError, EleError, InvalidInput, ModelError
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
@@ -30,6 +31,8 @@ UNKNOWN = 1
 """The token that stands for every token outside the vocabulary."""
 SHORTLIST, SHORTLISTED_AT_ONCE = 64, 128
 """Texts whose edit distance from a text is measured to find the nearest, and texts compared at a time."""
+PIECES = 1000
+"""The default of `pieces`."""
 LONGEST = 1 << 16
 """The greatest `max_length`: a limit on the width of batches, which a file from somebody else may set."""
 
@@ -69,20 +72,25 @@ class TextInput(InputSpace[str]):
     class Config(ComponentConfig):
         """How texts are cut into tokens, and what happens to those that do not fit."""
 
-        level: Literal["character", "regex"] = "character"
-        """`character`: each character is a token. `regex`: each match of `pattern` is one."""
+        level: Literal["character", "regex", "pieces"] = "character"
+        """`character`: each character is a token. `regex`: each match of `pattern` is one. `pieces`: frequent pieces of
+        the training texts are tokens, so that sequences are shorter and networks train faster."""
         pattern: str | None = None
         """The regular expression of level `regex`. Text between two matches is a token as well, so that nothing of the
         input is lost. With the package tokenizers it may have any syntax of Oniguruma, without it only what Python
         reads alike."""
+        pieces: PositiveInt = PIECES
+        """The size of the vocabulary of level `pieces`, single characters among it. It is learned by merging the most
+        frequent pair of neighbours, on at most 20,000 training texts; a text is cut into the longest pieces that match,
+        from the left. Kernels, nearest inputs and warnings about unusual inputs still compare characters."""
         min_frequency: PositiveInt = 1
         """Tokens rarer than this in the training texts are unknown, which also teaches a model the unknown token."""
         unknown: Literal["token", "error"] = "token"
         """A token outside the vocabulary: `token` reads it as `<unk>`, `error` refuses the text. The training texts
         themselves are never refused if `min_frequency` is 1."""
         max_length: int | None = Field(default=None, ge=1, le=LONGEST)
-        """The most tokens in a text; by default twice as many as the longest training text has, so that held-out
-        texts that are a little longer still fit."""
+        """The most tokens in a text; by default twice as many as the longest training text has (at level `pieces` as it
+        has characters), so that held-out texts that are a little longer still fit."""
         on_long: Literal["error", "truncate"] = "error"
         """A text above `max_length`: `error` refuses it, `truncate` keeps its first `max_length` tokens."""
 
@@ -93,6 +101,9 @@ class TextInput(InputSpace[str]):
                 raise ValueError(msg)
             if self.pattern is not None:
                 _check_regex(self.pattern)
+            if self.level != "pieces" and self.pieces != PIECES:
+                msg = "`pieces` must be given with level 'pieces' only"
+                raise ValueError(msg)
             return self
 
     config: Config
@@ -130,8 +141,8 @@ class TextInput(InputSpace[str]):
         if not texts:
             what = "there are no texts to learn a vocabulary from."
             raise InvalidInput(what, fix="Give at least one training text.")
-        tokens = Tokens.learned(texts, self._pattern, self.config.min_frequency)
-        seen = SeenTexts.learned(tokens.encode(texts))
+        tokens = self._learned(texts)
+        seen = SeenTexts.learned(_compared(tokens).encode(texts))
         self._tokens, self._max_length = tokens, min(self.config.max_length or 2 * seen.longest, LONGEST)
         self._seen = seen
 
@@ -161,15 +172,18 @@ class TextInput(InputSpace[str]):
         return ["one two", "two one", "three", "one hundred and one"]
 
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
-        """Counts of the runs of one to `grams` tokens in each text."""
+        """Counts of the runs of one to `grams` tokens in each text; of characters at level `pieces`."""
         assert isinstance(batch, Texts)
-        return gram_counts(batch, grams)
+        return gram_counts(self._spelled(batch), grams)
 
     def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
-        """By the edit distance, among the texts that share the most runs of up to three tokens."""
+        """By the edit distance, among the texts that share the most runs of up to three tokens.
+
+        At level `pieces` both count characters.
+        """
         assert isinstance(batch, Texts)
         assert isinstance(others, Texts)
-        return nearest_texts(batch, others)
+        return nearest_texts(self._spelled(batch), self._spelled(others))
 
     @classmethod
     def defaults(cls, pairs: int) -> dict[str, Any]:
@@ -183,13 +197,16 @@ class TextInput(InputSpace[str]):
         return batch.lengths if isinstance(batch, Texts) else None
 
     def unlike_training(self, values: Sequence[str]) -> list[str]:
-        """Texts with an unknown token, longer than all training texts, or mostly of unseen pairs of tokens."""
-        vocabulary, seen = self._fitted(), self._seen
+        """Texts with an unknown token, longer than all training texts, or mostly of unseen pairs of tokens.
+
+        At level `pieces` lengths and pairs are those of characters.
+        """
+        vocabulary, seen = _compared(self._fitted()), self._seen
         if seen is None:  # a model of an earlier version
             return [""] * len(values)
-        texts = _checked(values)
+        texts, unit = _checked(values), "characters" if self.config.level == "pieces" else "tokens"
         return [
-            f"unknown token {vocabulary.cut(text)[row.index(UNKNOWN)]!r}" if UNKNOWN in row else seen.unlike(row)
+            f"unknown token {vocabulary.cut(text)[row.index(UNKNOWN)]!r}" if UNKNOWN in row else seen.unlike(row, unit)
             for text, row in zip(texts, vocabulary.encode(texts), strict=True)
         ]
 
@@ -211,7 +228,7 @@ class TextInput(InputSpace[str]):
         names, self._max_length = _stored(file)
         self._seen = SeenTexts.read(folder / _SEEN) if (folder / _SEEN).exists() else None
         try:
-            self._tokens = Tokens(names, self._pattern)
+            self._tokens = Pieces(names) if self.config.level == "pieces" else Tokens(names, self._pattern)
         except EleError:
             raise
         except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
@@ -219,7 +236,17 @@ class TextInput(InputSpace[str]):
 
     @property
     def _pattern(self) -> str:
-        return self.config.pattern or _ANY_CHARACTER
+        return self.config.pattern or ANY_CHARACTER
+
+    def _learned(self, texts: list[str]) -> Tokens:
+        if self.config.level == "pieces":
+            return Pieces.learn(texts, self.config.pieces, self.config.min_frequency)
+        return Tokens.learned(texts, self._pattern, self.config.min_frequency)
+
+    def _spelled(self, batch: Texts) -> Texts:
+        """The texts as characters if their tokens are pieces, else as they are."""
+        vocabulary = self._fitted()
+        return Texts(*vocabulary.spell(batch.tokens, batch.mask)) if isinstance(vocabulary, Pieces) else batch
 
     def _fitted(self) -> Tokens:
         if self._tokens is None:
@@ -283,7 +310,11 @@ def gram_counts(texts: Texts, longest: int) -> SparseRows:
 
 _FILE, _SEEN = "tokenizer.json", "seen-texts.json"
 _AGAIN = "Save the model again."
-_ANY_CHARACTER = r"[\s\S]"  # a plain dot would not match line breaks
+
+
+def _compared(vocabulary: Tokens) -> Tokens:
+    """The vocabulary by whose tokens texts are compared."""
+    return vocabulary.characters if isinstance(vocabulary, Pieces) else vocabulary
 
 
 def _check_regex(pattern: str) -> None:

@@ -30,8 +30,9 @@ def test_texts_come_back_from_their_tokens():
     assert fitted(0.0).unpack(fitted(0.0).pack(TEXTS)) == TEXTS
 
 
-def test_a_view_is_another_way_to_write_the_same_molecule():
-    inputs = fitted(1.0)
+@pytest.mark.parametrize("level", ["character", "pieces"])
+def test_a_view_is_another_way_to_write_the_same_molecule(level):
+    inputs = fitted(1.0, level=level)
     written = [views(inputs, TEXTS, step) for step in range(5)]
     for texts in written:
         assert [canonical(text) for text in texts] == [canonical(text) for text in TEXTS]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ele_core.components.backbones.gru import GRUBackbone, reversed_positions
 from ele_core.components.backbones.mlp import MLPBackbone
-from ele_core.components.backbones.pooling import pool, token_embedding
+from ele_core.components.backbones.pooling import Head, Pooling, pool, token_embedding
 from ele_core.components.backbones.transformer import TransformerBackbone, sinusoids
 from ele_core.components.inputs.text import UNKNOWN, TextInput, Texts
 from ele_core.components.inputs.vector import VectorInput
@@ -29,9 +29,11 @@ TEXT_BACKBONES: list[tuple[type[Backbone], dict[str, Any]]] = [
     (GRUBackbone, GRU),
     (GRUBackbone, {**GRU, "layers": 1, "pooling": "mean"}),
     (GRUBackbone, {**GRU, "layers": 3, "dropout": 0.5}),
+    (GRUBackbone, {**GRU, "layers": 1, "pooling": "additive", "dropout": 0.5}),
     (TransformerBackbone, TRANSFORMER),
     (TransformerBackbone, {**TRANSFORMER, "positions": "sinusoidal", "pooling": "max"}),
     (TransformerBackbone, {**TRANSFORMER, "pooling": "cls", "dropout": 0.5}),
+    (TransformerBackbone, {**TRANSFORMER, "pooling": "additive"}),
 ]
 
 
@@ -199,6 +201,25 @@ def test_pooling_sees_valid_tokens_only() -> None:
     mask = torch.tensor([[True, True, False]])
     assert pool(tokens, mask, "sum-max").tolist() == [[-4, 6, -1, 4]]
     assert pool(tokens, mask, "mean").tolist() == [[-2, 3]]
+
+
+def test_an_additive_head_adds_up_what_each_token_contributes() -> None:
+    torch.manual_seed(0)
+    head = Head(4, 3, DIM, "additive")
+    tokens, bias = torch.randn(2, 5, 4), head(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.bool))
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    alone = [head(tokens[:, [place]], mask[:, [place]]) - bias for place in range(5)]
+    assert_near(head(tokens, mask), bias + torch.stack(alone).sum(dim=0))
+    assert [tuple(weight.shape) for weight in head.parameters()] == [(6, 4), (6,), (DIM, 6), (DIM,)]
+
+
+@pytest.mark.parametrize(("pooling", "width"), [("sum-max", 8), ("sum", 4), ("mean", 4), ("max", 4)])
+def test_every_other_head_is_two_layers_after_pooling(pooling: Pooling, width: int) -> None:
+    torch.manual_seed(0)
+    head, plain = Head(4, 3, DIM, pooling), nn.Sequential(nn.Linear(width, 3), nn.GELU(), nn.Linear(3, DIM))
+    plain.load_state_dict(head.state_dict())
+    tokens, mask = torch.randn(2, 5, 4), torch.tensor([[True] * 5, [True, True, False, False, False]])
+    assert torch.equal(head(tokens, mask), plain(pool(tokens, mask, pooling)))
 
 
 def test_an_unknown_token_starts_without_a_meaning() -> None:
