@@ -216,7 +216,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         C N O F come first, then elements by name, then those with charges. If elements are given and none has a charge,
         charges are dropped, as in 0.1.0.
         """
-        charges = options.get("charges", "labels" if any(map(is_charged, options.get("elements", ["+"]))) else None)
+        charges = options.get("charges", _charges_for(options.get("elements")))
         molecules = [as_molecule(obj, options.get("fragments")) for obj in objects]
         taken = [molecule for molecule in molecules if not (charges and molecule.unusual)]
         elements = {label for molecule in taken for label in (molecule.atoms if charges else neutral(molecule.atoms))}
@@ -306,6 +306,11 @@ def as_molecule(obj: object, fragments: Fragments = None) -> Molecule:
 def _loses_nothing(obj: object) -> bool:
     """Whether a SMILES has no brackets, stereo or fragments: then there is no need to read it."""
     return isinstance(obj, str) and not set(obj) & set("[/\\.")
+
+
+def _charges_for(elements: Sequence[str] | None) -> Charges:
+    """Whether charges are part of the labels if only `elements` are given, or nothing (None)."""
+    return "labels" if elements is None or any(map(is_charged, elements)) else None
 
 
 def _in_order(found: Iterable[str], first: Sequence[str]) -> tuple[str, ...]:
