@@ -301,7 +301,8 @@ def round_trip() -> str:
             f"{row['molecules']:,}",
             f"{row['came back']:,}",
             f"{100 * row['share']:.2f} %",
-            "; ".join(f"{each['kind']} {each['count']:,}, such as `{each['example']}`" for each in row["did not"]) or "–",
+            "; ".join(f"{each['kind']} {each['count']:,}, such as `{each['example']}`" for each in row["did not"])
+            or "–",
             row["date"],
         ]
         for row in loaded("round-trip.json")["results"]

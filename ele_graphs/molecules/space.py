@@ -255,9 +255,10 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def examples(self) -> list[Molecule]:
         """The molecules of a short list that the configuration allows."""
         smiles = ("CO", "C=O", "C#N", "CCO", "C1CC1", "CC(C)O", "NC=O", "FC=C", "C", "N", "O", "CC", "CCC", "CC(=O)O")
-        if self.config.charges:
-            smiles += ("C[N+](=O)[O-]", "C[NH3+]", "CC(=O)[O-]")
-        return [molecule for molecule in map(Molecule.from_smiles, smiles) if self._reason(molecule) is None]
+        charged = ("C[N+](=O)[O-]", "C[NH3+]", "CC(=O)[O-]") if self.config.charges else ()
+        return [
+            molecule for molecule in map(Molecule.from_smiles, (*smiles, *charged)) if self._reason(molecule) is None
+        ]
 
     def _valid(self, predicted: Graphs, _true: Graphs) -> Tensor:
         return torch.tensor([float(molecule.valid) for molecule in self.unpack(predicted)])
