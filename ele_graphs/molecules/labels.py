@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+LARGEST = 15
+"""The largest charge, as in SMILES."""
+
 
 def atom_label(element: str, charge: int) -> str:
     """The label of an atom."""
@@ -18,9 +21,13 @@ def element_of(label: str) -> str:
 
 
 def charge_of(label: str) -> int:
-    """The charge of a label. Raises `ValueError` if its suffix is not a charge."""
-    suffix = label[len(element_of(label)) :]
-    return int(f"{suffix}1" if suffix in ("+", "-") else suffix or 0)
+    """The charge of a label. Raises `ValueError` if its suffix is not a charge as `atom_label` writes it."""
+    element = element_of(label)
+    suffix = label[len(element) :]
+    charge = int(f"{suffix}1" if suffix in ("+", "-") else suffix or 0)
+    if abs(charge) > LARGEST or atom_label(element, charge) != label:
+        raise ValueError(f"{label}: not an element with a charge such as N+ or Fe+2")
+    return charge
 
 
 def is_charged(label: str) -> bool:

@@ -249,7 +249,7 @@ def unknown_labels(labels: Collection[str]) -> list[str]:
     """The `labels` that are not chemical elements, with or without a charge."""
     table = Chem.GetPeriodicTable()
     known = {table.GetElementSymbol(number) for number in range(1, 119)}
-    return [label for label in labels if element_of(label) not in known or not _well_written(label)]
+    return [label for label in labels if element_of(label) not in known or not _has_charge(label)]
 
 
 def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
@@ -382,12 +382,13 @@ def _takes(label: str, bonds: int) -> bool:
     return _sanitised(molecule)
 
 
-def _well_written(label: str) -> bool:
-    """Whether the charge of a label is written in the only way that is read."""
+def _has_charge(label: str) -> bool:
+    """Whether the suffix of a label is a charge, or empty."""
     try:
-        return atom_label(element_of(label), charge_of(label)) == label
+        charge_of(label)
     except ValueError:
         return False
+    return True
 
 
 def _check_elements(atoms: Atoms, limits: Limits) -> None:

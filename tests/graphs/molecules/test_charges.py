@@ -168,7 +168,7 @@ def test_hydrogens_of_an_rdkit_molecule_are_left_out() -> None:
 def test_configurations_with_charges_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match=r"N\+ among the elements: this needs charges = .labels."):
         MoleculeSpace.Config(elements=("C", "N+"))
-    for label in ("N++", "N+1", "N+-", "Xx+"):
+    for label in ("N++", "N+1", "N+-", "N2", "N+16", "Xx+"):
         with pytest.raises(ValueError, match=r"not chemical elements: .*write charges as in"):
             MoleculeSpace.Config(elements=("C", label), charges="labels")
 
@@ -179,8 +179,9 @@ def test_a_graph_with_charges_that_is_no_molecule_is_kept_as_json() -> None:
     text = MoleculeSpace.format(invalid)
     assert text == '{"nodes":["C","O-"],"edges":[[0,1,"double"]]}'
     assert MoleculeSpace.parse(text) == invalid
-    with pytest.raises(InvalidOutput, match="not a graph of atoms and bonds"):
-        MoleculeSpace.parse('{"nodes":["C","O--"],"edges":[]}')
+    for label in ("O--", "O1", "O+1", "O+999"):
+        with pytest.raises(InvalidOutput, match="not a graph of atoms and bonds"):
+            MoleculeSpace.parse(f'{{"nodes":["C","{label}"],"edges":[]}}')
 
 
 def test_charges_are_not_guessed_if_atoms_have_some() -> None:
