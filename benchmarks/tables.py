@@ -328,6 +328,23 @@ def learning_curves() -> str:
     return table([*head, "exact, copying", "training", "date"], rows)
 
 
+def round_trip() -> str:
+    """The share of molecules that come back unchanged, and the kinds of those that do not."""
+    rows = [
+        [
+            f"`{row['source']}`" + (f", the first {row['limit']:,}" if row["limit"] else ""),
+            f"{row['molecules']:,}",
+            f"{row['came back']:,}",
+            f"{100 * row['share']:.2f} %",
+            "; ".join(f"{each['kind']} {each['count']:,}, such as `{each['example']}`" for each in row["did not"])
+            or "–",
+            row["date"],
+        ]
+        for row in loaded("round-trip.json")["results"]
+    ]
+    return table(["molecules of", "distinct", "came back", "share", "did not come back", "date"], rows)
+
+
 def same_results() -> str:
     """The runs that are equal to those of an earlier revision, and their times."""
     found = loaded("same-results.json")
@@ -423,6 +440,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "install": install,
     "checkpoints": checkpoints,
     "startup": startup,
+    "round-trip": round_trip,
     "same-results": same_results,
     "learning-curves": learning_curves,
     **{f"table1-{scale}": partial(table1, scale) for scale in TABLE1.scales},

@@ -87,7 +87,8 @@ def load(source: Source, limits: Limits, context: Context, processes: int | None
     """Load the molecules of `source` within `limits` from the cache, or read them in parallel and cache them."""
     from ele_graphs.molecules.rdkit_adapter import VERSION
 
-    key = json.dumps([FORMAT, source.sha256, asdict(limits), VERSION])
+    options = {name: value for name, value in asdict(limits).items() if name != "charges" or value}  # 0.1.0 had none
+    key = json.dumps([FORMAT, source.sha256, options, VERSION])
     folder = cache_folder() / "molecules" / hashlib.sha256(key.encode()).hexdigest()[:32]
     found = _open(folder)
     if found is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ele_core import InvalidOutput
+from ele_graphs.molecules.labels import neutral
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -20,19 +21,21 @@ Fragments = Literal["largest"] | None
 
 @dataclass(frozen=True)
 class Molecule:
-    """A molecular graph without hydrogens, charges and stereo; kekulized, so that each bond has an order.
+    """A molecular graph without hydrogens and stereo; kekulized, so that each bond has an order.
 
     Read from a SMILES, atoms are in the order of the canonical SMILES, so that equal molecules are equal objects.
     A graph need not be a valid molecule: then `valid` is false and `smiles` is None.
     """
 
     atoms: tuple[str, ...]
-    """Element symbols."""
+    """Elements, with their formal charges as a suffix: `C`, `N+`, `O-`, `Fe+2`."""
     bonds: tuple[tuple[int, int, str], ...]
     """Triples (atom, atom, "single" | "double" | "triple"), the lower atom first, sorted."""
     dropped: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """What was dropped when it was read: `fragments`, `stereo`, `isotopes`, `radicals`, `charges`, or `needed charges`
-    if the molecule is not valid without them."""
+    """What was dropped when it was read: `fragments`, `stereo`, `isotopes`, `radicals`."""
+    unusual: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What does not come back from atoms and bonds, beside stereo and fragments: isotopes, radicals, and hydrogens that
+    valence does not imply, each by name and place. Spaces with charges refuse these molecules."""
 
     @classmethod
     def from_smiles(cls, smiles: str, fragments: Fragments = None) -> Self:
@@ -40,28 +43,31 @@ class Molecule:
 
         fragments: `largest` takes the largest of several fragments; by default they are refused.
         """
-        from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read
+        from ele_graphs.molecules.rdkit_adapter import Limits, UnreadableMolecule, read
 
         try:
-            reading = read(smiles, largest=fragments == "largest")
+            reading = read(smiles, Limits(charges=True), largest=fragments == "largest")
         except UnreadableMolecule as refused:
             raise InvalidOutput(f"{shown(smiles)!r}: {refused}") from None
-        return cls(reading.atoms, reading.bonds, reading.dropped)
+        return cls(reading.atoms, reading.bonds, reading.dropped, reading.unusual)
 
     @classmethod
     def from_rdkit(cls, molecule: Chem.Mol, fragments: Fragments = None) -> Self:
         """Convert an RDKit molecule, as `from_smiles` does. Raises `InvalidOutput` with the reason."""
-        from ele_graphs.molecules.rdkit_adapter import UnreadableMolecule, read_molecule
+        from ele_graphs.molecules.rdkit_adapter import Limits, UnreadableMolecule, read_molecule
 
         try:
-            reading = read_molecule(molecule, largest=fragments == "largest")
+            reading = read_molecule(molecule, Limits(charges=True), largest=fragments == "largest")
         except UnreadableMolecule as refused:
             raise InvalidOutput(str(refused)) from None
-        return cls(reading.atoms, reading.bonds, reading.dropped)
+        return cls(reading.atoms, reading.bonds, reading.dropped, reading.unusual)
 
     @cached_property
     def smiles(self) -> str | None:
-        """The canonical SMILES, with the charges that valences need; None if the molecule is not valid."""
+        """The canonical SMILES; None if the molecule is not valid.
+
+        If no atom has a charge and valences need some, as in a nitro group without charges, it has these.
+        """
         from ele_graphs.molecules.rdkit_adapter import canonical_smiles
 
         return canonical_smiles(self.atoms, self.bonds)
@@ -71,6 +77,10 @@ class Molecule:
         """Whether it is one connected molecule that RDKit sanitises."""
         return self.smiles is not None
 
+    def without_charges(self) -> Molecule:
+        """The same graph with neutral atoms."""
+        return replace(self, atoms=neutral(self.atoms))
+
     def to_rdkit(self) -> Chem.Mol:
         """A sanitised RDKit molecule; if it is not valid, its atoms and bonds without sanitisation."""
         from ele_graphs.molecules.rdkit_adapter import assemble, build
@@ -79,11 +89,11 @@ class Molecule:
         return assemble(self.atoms, self.bonds) if molecule is None else molecule
 
     def to_networkx(self) -> nx.Graph[Any]:
-        """A graph with the node attribute `label` (element) and the edge attribute `label` (bond)."""
+        """A graph with the node attribute `label` (element with charge) and the edge attribute `label` (bond)."""
         import networkx as nx
 
         graph: nx.Graph[Any] = nx.Graph()
-        graph.add_nodes_from((i, {"label": symbol}) for i, symbol in enumerate(self.atoms))
+        graph.add_nodes_from((i, {"label": label}) for i, label in enumerate(self.atoms))
         graph.add_edges_from((i, j, {"label": bond}) for i, j, bond in self.bonds)
         return graph
 

@@ -1,7 +1,8 @@
 """The only module that imports rdkit: SMILES to atoms and bonds, back to molecules, and drawings.
 
 It imports neither torch nor ele_core, so that the workers of `reader` start fast.
-Charges, hydrogens, stereo, isotopes and radicals are left out: a molecule is its atoms and bonds.
+A molecule is its atoms, with or without their charges, and its bonds; hydrogens, stereo, isotopes and radicals are left
+out.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
 
+from ele_graphs.molecules.labels import atom_label, charge_of, element_of, neutral, not_among
 from ele_graphs.molecules.svg import compact
 
 VERSION = rdkit.__version__
@@ -46,10 +48,17 @@ LEAST_APART, BOND = 0.6, (1.0, 1.9)
 """How far apart two atoms of a readable picture are at least, and how long its bonds are; RDKit draws bonds of 1.5."""
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
+MOST_BONDS = 8
+"""The capacity of an atom whose number of bonds RDKit does not limit."""
+
 Atoms = tuple[str, ...]
-"""Element symbols."""
+"""Elements, with their charges as a suffix: see `labels`."""
 Bonds = tuple[tuple[int, int, str], ...]
 """Triples of atom, atom, bond name, the lower atom first, sorted."""
+
+
+NOT_ATOMS_AND_BONDS = (RuntimeError, KeyError, ValueError)
+"""What `assemble` raises: no such element, charge or bond, or an atom bound to itself."""
 
 
 class UnreadableMolecule(ValueError):
@@ -64,6 +73,8 @@ class Limits:
     bonds: Collection[str] | None = None
     max_atoms: int | None = None
     min_atoms: int = 1
+    charges: bool = False
+    """Whether atoms keep their charges; otherwise these are dropped."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,9 @@ class Reading:
     atoms: Atoms
     bonds: Bonds
     dropped: tuple[str, ...] = field(default=(), compare=False)
-    """What the graph does not hold of it: see `_dropped`."""
+    """What the graph does not hold of it, beside charges: see `_dropped`."""
+    unusual: tuple[str, ...] = field(default=(), compare=False)
+    """If charges are kept, what does not come back from the graph, each by name and place: see `_unusual`."""
 
 
 def read(smiles: str, limits: Limits = Limits(), *, largest: bool = False) -> Reading:  # noqa: B008  # frozen
@@ -152,29 +165,34 @@ def read_molecule(
         if again is None:
             raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
         Chem.Kekulize(again, clearAromaticFlags=True)
-        atoms = tuple(atom.GetSymbol() for atom in again.GetAtoms())
-        if len(atoms) < limits.min_atoms:
-            raise UnreadableMolecule(f"{count_atoms(len(atoms))} only, fewer than {limits.min_atoms}")
+        labels = tuple(atom_label(atom.GetSymbol(), atom.GetFormalCharge()) for atom in again.GetAtoms())
+        if len(labels) < limits.min_atoms:
+            raise UnreadableMolecule(f"{count_atoms(len(labels))} only, fewer than {limits.min_atoms}")
+        atoms = labels if limits.charges else neutral(labels)
         _check_elements(atoms, limits)
         bonds = _bonds(again, limits)
-        return Reading(canonical, atoms, bonds, _dropped(molecule, atoms, bonds))
+        unusual = _unusual(molecule, again, atoms, bonds) if limits.charges else ()
+        return Reading(canonical, atoms, bonds, _dropped(molecule), unusual)
 
 
 def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol | None:
     """Build a sanitised molecule; None if it is not connected or has valences that no charge explains.
 
-    Neutral atoms are tried first. Then N of valence 4 and O of valence 3 become positive and another atom negative for
-    each, a neighbour if possible (see `_donor`), as in nitro groups, N-oxides, isocyanides, azides and zwitterions.
+    The charges are those of the labels. Only if no atom has one and the neutral molecule is not valid, N of valence 4
+    and O of valence 3 become positive and another atom negative for each, a neighbour if possible (see `_donor`), as in
+    nitro groups, N-oxides, isocyanides, azides and zwitterions.
     """
     with quiet():
         try:
             molecule = assemble(atoms, bonds)
-        except (RuntimeError, KeyError):  # no such element or bond, or an atom bound to itself
+        except NOT_ATOMS_AND_BONDS:
             return None
         if not atoms or len(Chem.GetMolFrags(molecule)) > 1:
             return None
         if _sanitised(molecule):
             return molecule
+        if neutral(atoms) != tuple(atoms):
+            return None
         molecule = assemble(atoms, bonds)
         _charge(molecule)
         return molecule if _sanitised(molecule) else None
@@ -183,8 +201,8 @@ def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.M
 def assemble(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol:
     """Build a molecule without sanitising it: enough for drawing, whatever the valences."""
     molecule = Chem.RWMol()
-    for symbol in atoms:
-        molecule.AddAtom(Chem.Atom(symbol))
+    for label in atoms:
+        molecule.AddAtom(_atom(label))
     for i, j, name in bonds:
         molecule.AddBond(i, j, BOND_TYPES[name])
     return molecule.GetMol()
@@ -194,6 +212,21 @@ def canonical_smiles(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]
     """The canonical SMILES of a graph, or None if it is not a valid molecule."""
     molecule = build(atoms, bonds)
     return None if molecule is None else Chem.MolToSmiles(molecule, isomericSmiles=False)
+
+
+def lost_charges(atoms: Atoms, bonds: Bonds) -> str | None:
+    """What a molecule loses without the charges of its atoms: `charges`, `needed charges`, or None for nothing.
+
+    Charges that `build` finds again, as in nitro groups, are not lost. `needed charges`: not valid without them.
+    """
+    charges = sorted(label for label in atoms if charge_of(label))
+    if not charges:
+        return None
+    built = build(neutral(atoms), bonds)
+    if built is None:
+        return "needed charges"
+    found = (atom_label(atom.GetSymbol(), atom.GetFormalCharge()) for atom in built.GetAtoms())
+    return None if sorted(label for label in found if charge_of(label)) == charges else "charges"
 
 
 def in_order(bonds: Iterable[tuple[int, int, str]]) -> Bonds:
@@ -206,17 +239,17 @@ def is_molecule(obj: object) -> bool:
     return isinstance(obj, Chem.Mol)
 
 
-def largest_valence(symbol: str) -> int:
-    """The most bonds a neutral atom of an element makes, by RDKit's table; elements without a limit there have 8."""
-    valences = Chem.GetPeriodicTable().GetValenceList(symbol)
-    return 8 if -1 in valences else max(valences)
+def largest_valence(label: str) -> int:
+    """The most bonds that RDKit accepts at an atom of an element and charge, at most 8."""
+    with quiet():
+        return max((bonds for bonds in range(MOST_BONDS + 1) if _takes(label, bonds)), default=0)
 
 
-def unknown_elements(symbols: Collection[str]) -> list[str]:
-    """The `symbols` that are not chemical elements."""
+def unknown_labels(labels: Collection[str]) -> list[str]:
+    """The `labels` that are not chemical elements, with or without a charge."""
     table = Chem.GetPeriodicTable()
     known = {table.GetElementSymbol(number) for number in range(1, 119)}
-    return [symbol for symbol in symbols if symbol not in known]
+    return [label for label in labels if element_of(label) not in known or not _has_charge(label)]
 
 
 def draw(molecule: Chem.Mol, reference: Chem.Mol | None = None, size: tuple[int, int] = (220, 180)) -> str:
@@ -290,11 +323,8 @@ def _size(molecule: Chem.Mol) -> tuple[int, str]:
     return heavy, Chem.MolToSmiles(molecule) if heavy <= LARGEST else ""
 
 
-def _dropped(molecule: Chem.Mol, atoms: Atoms, bonds: Bonds) -> tuple[str, ...]:
-    """What a graph does not hold of a molecule: `stereo`, `isotopes`, `radicals`, `charges`, or `needed charges`.
-
-    Charges that `build` finds again, as in nitro groups, are not lost. `needed charges`: not valid without them.
-    """
+def _dropped(molecule: Chem.Mol) -> tuple[str, ...]:
+    """What a graph does not hold of a molecule, beside charges: `stereo`, `isotopes`, `radicals`."""
     own = list(molecule.GetAtoms())
     found = {
         "stereo": any(atom.GetChiralTag() != Chem.ChiralType.CHI_UNSPECIFIED for atom in own)
@@ -302,25 +332,70 @@ def _dropped(molecule: Chem.Mol, atoms: Atoms, bonds: Bonds) -> tuple[str, ...]:
         "isotopes": any(atom.GetIsotope() for atom in own),
         "radicals": any(atom.GetNumRadicalElectrons() for atom in own),
     }
-    if charges := _charges(molecule):
-        built = build(atoms, bonds)
-        found["needed charges" if built is None else "charges"] = built is None or _charges(built) != charges
     return tuple(name for name, lost in found.items() if lost)
 
 
-def _charges(molecule: Chem.Mol) -> list[tuple[str, int]]:
-    """The element and the charge of each charged atom, sorted."""
-    return sorted((atom.GetSymbol(), charge) for atom in molecule.GetAtoms() if (charge := atom.GetFormalCharge()))
+def _unusual(molecule: Chem.Mol, again: Chem.Mol, atoms: Atoms, bonds: Bonds) -> tuple[str, ...]:
+    """Isotopes, radicals and hydrogens that do not come back from atoms and bonds, each by name and place.
+
+    Places are those of `molecule`, counted from 1; `again` was read from its canonical SMILES.
+    """
+    isotopes = [atom for atom in molecule.GetAtoms() if atom.GetIsotope()]
+    if isotopes:
+        return tuple(
+            f"isotope {atom.GetIsotope()}{atom.GetSymbol()} at atom {atom.GetIdx() + 1}: isotopes are not supported"
+            for atom in isotopes
+        )
+    if any(atom.GetAtomicNum() == 1 for atom in again.GetAtoms()):
+        return ("hydrogen that is not bound to one heavy atom: it cannot be left out",)
+    if not any(atom.GetNoImplicit() for atom in again.GetAtoms()):  # no atom in brackets
+        return ()
+    built = build(atoms, bonds)
+    if built is None:
+        return ("RDKit does not accept its atoms and bonds without their hydrogens",)
+    order = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)["_smilesAtomOutputOrder"]
+    heavy = (place for place in order if molecule.GetAtomWithIdx(place).GetAtomicNum() > 1)
+    atoms_of = zip(heavy, again.GetAtoms(), built.GetAtoms(), strict=True)
+    return tuple(what for place, own, other in atoms_of if (what := _differs(own, other, place + 1)))
+
+
+def _differs(atom: Chem.Atom, built: Chem.Atom, place: int) -> str | None:
+    """Why an atom is not the one that was built from its label and bonds; None if it is."""
+    count, implied = atom.GetTotalNumHs(), built.GetTotalNumHs()
+    if count == implied:
+        return None
+    where = f"at atom {place} ({atom.GetSymbol()})"
+    if atom.GetNumRadicalElectrons():
+        return f"radical {where}: radicals are not supported"
+    return f"{count} hydrogens {where}: its bonds and charge imply {implied}"
+
+
+def _atom(label: str) -> Chem.Atom:
+    atom = Chem.Atom(element_of(label))
+    atom.SetFormalCharge(charge_of(label))
+    return atom
+
+
+def _takes(label: str, bonds: int) -> bool:
+    """Whether RDKit accepts an atom with so many single bonds."""
+    molecule = assemble((label, *"C" * bonds), [(0, other + 1, "single") for other in range(bonds)])
+    return _sanitised(molecule)
+
+
+def _has_charge(label: str) -> bool:
+    """Whether the suffix of a label is a charge, or empty."""
+    try:
+        charge_of(label)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_elements(atoms: Atoms, limits: Limits) -> None:
-    if "*" in atoms:
+    if "*" in neutral(atoms):
         raise UnreadableMolecule("holds a dummy atom (*)")
-    if limits.elements is None:
-        return
-    for symbol in atoms:
-        if symbol not in limits.elements:
-            raise UnreadableMolecule(f"element {symbol} is not one of {' '.join(limits.elements)}")
+    if limits.elements is not None and (reason := not_among(atoms, limits.elements)):
+        raise UnreadableMolecule(reason)
 
 
 def _bonds(molecule: Chem.Mol, limits: Limits) -> Bonds:
@@ -386,18 +461,34 @@ def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[
     pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # [#0] matches nothing
     matches = molecule.GetSubstructMatches(pattern, uniquify=False, maxMatches=24)
     there = reference.GetSubstructMatch(pattern)
-    maps = [list(zip(match, there, strict=True)) for match in matches if len(there) > 2]
-    match = matches[0] if matches else ()
-    if maps:
-        nearest = min(maps, key=lambda pairs: rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs))
+    maps = [list(zip(match, there, strict=True)) for match in matches if there]
+    nearest = maps[0] if maps else []
+    if len(there) > 2:
+        nearest = min(maps, key=lambda pairs: _apart(molecule, reference, pairs))
         _lay_on(molecule, reference, nearest)
-        match = tuple(own for own, _ in nearest)
+    match = tuple(own for own, _ in nearest)
     shared = {
         molecule.GetBondBetweenAtoms(match[bond.GetBeginAtomIdx()], match[bond.GetEndAtomIdx()]).GetIdx()
         for bond in (pattern.GetBonds() if match else ())
     }
-    atoms = [i for i in range(molecule.GetNumAtoms()) if i not in match]
+    alike = set(match) - set(_charged_otherwise(molecule, reference, nearest))
+    atoms = [i for i in range(molecule.GetNumAtoms()) if i not in alike]
     return atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]
+
+
+def _apart(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[tuple[int, int]]) -> tuple[int, float]:
+    """How many atoms of `pairs` differ in charge, and how far apart they lie when one molecule is laid on the other."""
+    charged = _charged_otherwise(molecule, reference, pairs)
+    return len(charged), rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs)
+
+
+def _charged_otherwise(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """The atoms of `molecule` whose partners in `reference` have another charge."""
+    return [i for i, j in pairs if _charge_at(molecule, i) != _charge_at(reference, j)]
+
+
+def _charge_at(molecule: Chem.Mol, place: int) -> int:
+    return int(molecule.GetAtomWithIdx(place).GetFormalCharge())
 
 
 def _lay_on(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[tuple[int, int]]) -> None:

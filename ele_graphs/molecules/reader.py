@@ -214,7 +214,7 @@ def _read_one(text: str, limits: Limits, encoder: CodeWriter) -> Encoded | str:
         return str(refused)
     except Exception as error:  # RDKit raises more than it documents, and one odd row must not end the run
         return f"RDKit failed: {type(error).__name__}: {error}"
-    return reading.smiles, encoder.write(reading)
+    return reading.unusual[0] if reading.unusual else (reading.smiles, encoder.write(reading))
 
 
 def _chain(head: list[str], tail: Iterator[str]) -> Iterator[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from ele_core import Drawing, InvalidOutput, Metric
@@ -16,6 +16,7 @@ from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.mending import mended
 from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
+from ele_graphs.molecules.labels import element_of, is_charged, neutral, not_among
 from ele_graphs.molecules.molecule import Fragments, Molecule, shown
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ele_graphs.molecules.rdkit_adapter import Limits
 
 Bond = Literal["single", "double", "triple", "quadruple"]
+Charges = Literal["labels"] | None
+"""Whether the charge of an atom is part of its label, or dropped (None)."""
 ELEMENTS = ("C", "N", "O", "F")
 BONDS: tuple[Bond, ...] = ("single", "double", "triple")
 DROPPED = ("stereo", "charges", "isotopes", "radicals")
@@ -33,24 +36,28 @@ ORDERS: dict[str, int] = {"single": 1, "double": 2, "triple": 3, "quadruple": 4}
 class MoleculeSpace(GraphSpace[Molecule]):
     """Molecules of at most `max_atoms` heavy atoms: nodes are elements, edges are bonds of a kekulized structure.
 
-    `pack` takes `Molecule`, SMILES or RDKit molecules, `unpack` returns `Molecule`. Hydrogens, charges and stereo are
-    not part of the graph. As text a molecule is its SMILES, or the graph as JSON if it is not valid.
+    `pack` takes `Molecule`, SMILES or RDKit molecules, `unpack` returns `Molecule`. Charges are part of the labels of
+    atoms, as in `N+`, if `charges = "labels"`; hydrogens follow from valence, and stereo is not part of the graph. As
+    text a molecule is its SMILES, or the graph as JSON if it is not valid.
     """
 
     class Config(GraphSpace.Config):
         """Elements, bonds and size."""
 
         elements: tuple[str, ...] = Field(default=ELEMENTS, min_length=1, max_length=MAX_LABELS)
-        """Symbols of the allowed elements."""
+        """The allowed elements, with charges as in `N+`, `O-` and `Fe+2`; neutral atoms are listed without."""
         bonds: tuple[Bond, ...] = Field(default=BONDS, min_length=1)
         """The allowed bonds."""
         max_atoms: int = Field(default=9, ge=1, le=MAX_NODES)
         """The largest number of heavy atoms."""
         fragments: Fragments = None
         """`largest`: of a molecule of several fragments, such as a salt, take the largest. None: refuse it."""
+        charges: Charges = None
+        """`labels`: atoms have charges, and isotopes and radicals are refused; used if `elements` are inferred from
+        data. None: charges, isotopes and radicals are dropped, as in 0.1.0."""
         legal_moves: Literal["valid"] | bool = "valid"
         """`valid`: `search` visits, and `pgd` rounds to, connected molecules in which no atom has more bonds than its
-        neutral element allows. As in 0.1.0, true: `search` keeps to the bonds, but a molecule may fall apart; false:
+        element and charge allow. As in 0.1.0, true: `search` keeps to the bonds, but a molecule may fall apart; false:
         any graph."""
 
         @field_validator("elements")
@@ -59,11 +66,19 @@ class MoleculeSpace(GraphSpace[Molecule]):
             if len(set(elements)) < len(elements):
                 raise ValueError("an element is listed twice")
             if not set(elements) <= set(ELEMENTS):  # the default elements need no import of rdkit
-                from ele_graphs.molecules.rdkit_adapter import unknown_elements
+                from ele_graphs.molecules.rdkit_adapter import unknown_labels
 
-                if unknown := unknown_elements(elements):
-                    raise ValueError(f"not chemical elements: {' '.join(unknown)}")
+                if unknown := unknown_labels(elements):
+                    how = " (write charges as in N+, O- and Fe+2)" if any(map(is_charged, unknown)) else ""
+                    raise ValueError(f"not chemical elements: {' '.join(unknown)}{how}")
             return elements
+
+        @model_validator(mode="after")
+        def _charges_are_labels(self) -> Self:
+            charged = [label for label in self.elements if is_charged(label)]
+            if charged and self.charges is None:
+                raise ValueError(f'{" ".join(charged)} among the elements: this needs charges = "labels"')
+            return self
 
     config: Config
 
@@ -71,7 +86,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
     @property
     def node_labels(self) -> Sequence[str]:
-        """The elements."""
+        """The elements, with their charges."""
         return self.config.elements
 
     @property
@@ -88,7 +103,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """The limits of this space, for the functions that read SMILES."""
         from ele_graphs.molecules.rdkit_adapter import Limits
 
-        return Limits(self.config.elements, self.config.bonds, self.config.max_atoms, min_atoms)
+        config = self.config
+        return Limits(config.elements, config.bonds, config.max_atoms, min_atoms, charges=config.charges == "labels")
 
     def pack(self, objects: Sequence[Molecule | str | Chem.Mol]) -> Graphs:
         """Molecules, SMILES or RDKit molecules → nodes (B, m), edges (B, m, m)."""
@@ -126,13 +142,13 @@ class MoleculeSpace(GraphSpace[Molecule]):
         if not text.lstrip().startswith("{"):
             return Molecule.from_smiles(text, fragments)
         from ele_graphs.graphs.networkx_space import read_json  # imports networkx, as below: few molecules need it
-        from ele_graphs.molecules.rdkit_adapter import in_order
+        from ele_graphs.molecules.rdkit_adapter import NOT_ATOMS_AND_BONDS, in_order
 
         atoms, bonds = read_json(text)
         molecule = Molecule(tuple(map(str, atoms)), in_order((i, j, str(bond)) for i, j, bond in bonds))
         try:
             molecule.to_rdkit()
-        except (RuntimeError, KeyError) as error:
+        except NOT_ATOMS_AND_BONDS as error:
             raise InvalidOutput(f"not a graph of atoms and bonds: {text[:60]!r}") from error
         return molecule
 
@@ -168,7 +184,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return self._valence_rules(connected=legal == "valid") if legal else None
 
     def within_valence(self, batch: Graphs) -> Tensor:
-        """(B,) bool: whether no atom's bonds add up to more than the valence of its neutral element."""
+        """(B,) bool: whether no atom's bonds add up to more than its element and charge allow."""
         return self._valence_rules(connected=False).hold(batch)
 
     def _valence_rules(self, *, connected: bool) -> Rules:
@@ -179,7 +195,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def _valences(self) -> list[int]:
         from ele_graphs.molecules.rdkit_adapter import largest_valence
 
-        return [largest_valence(element) for element in self.config.elements]
+        return [largest_valence(label) for label in self.config.elements]
 
     @property
     def metrics(self) -> Sequence[Metric[Graphs]]:
@@ -189,21 +205,27 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def properties(self, batch: Graphs) -> dict[str, Tensor]:
         """The numbers of atoms, rings and hetero atoms (neither virtual nor carbon)."""
         numbers = super().properties(batch)
-        elements = self.config.elements
-        carbon = elements.index("C") + 1 if "C" in elements else 0
-        hetero = ((batch.nodes != 0) & (batch.nodes != carbon)).sum(dim=1)
+        hetero = torch.tensor([False, *(element_of(label) != "C" for label in self.config.elements)])
+        hetero = hetero.to(batch.device)[batch.nodes.long()].sum(dim=1)
         return {"atoms": numbers["nodes"], "rings": numbers["cycles"], "hetero_atoms": hetero}
 
     @classmethod
     def infer(cls, objects: Sequence[Molecule | str | Chem.Mol], options: Mapping[str, Any]) -> Config:
-        """Find elements (C N O F first, then by name), bonds and size in `objects`; `options` take precedence."""
+        """Find elements with charges, bonds and size in `objects`; `options` take precedence.
+
+        C N O F come first, then elements by name, then those with charges. If elements are given and none has a charge,
+        charges are dropped, as in 0.1.0.
+        """
+        charges = options.get("charges", _charges_for(options.get("elements")))
         molecules = [as_molecule(obj, options.get("fragments")) for obj in objects]
-        elements = {symbol for molecule in molecules for symbol in molecule.atoms}
-        bonds = {bond for molecule in molecules for *_, bond in molecule.bonds}
+        taken = [molecule for molecule in molecules if not (charges and molecule.unusual)]
+        elements = {label for molecule in taken for label in (molecule.atoms if charges else neutral(molecule.atoms))}
+        bonds = {bond for molecule in taken for *_, bond in molecule.bonds}
         found = {
             "elements": _in_order(elements or ELEMENTS, ELEMENTS),
             "bonds": _in_order(bonds or BONDS, (*BONDS, "quadruple")),
-            "max_atoms": min(max((len(molecule.atoms) for molecule in molecules), default=9) or 1, MAX_NODES),
+            "max_atoms": min(max((len(molecule.atoms) for molecule in taken), default=9) or 1, MAX_NODES),
+            "charges": charges,
         }
         return cls.Config(**{**found, **options})
 
@@ -212,11 +234,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
         return f"molecules of {' '.join(self.config.elements)}, at most {self.config.max_atoms} heavy atoms"
 
     def losses(self, objects: Sequence[Molecule | str | Chem.Mol]) -> str:
-        """How many molecules lost stereo, charges, isotopes, radicals or fragments when they were read."""
-        fragments = self.config.fragments
-        lost = Counter(
-            name for obj in objects if not _loses_nothing(obj) for name in as_molecule(obj, fragments).dropped
-        )
+        """How many molecules lost stereo or fragments when they were read; if charges are dropped, what else was."""
+        lost = Counter(name for obj in objects if not _loses_nothing(obj) for name in self._lost(obj))
         dropped = [f"{name} from {lost[name]:,}" for name in DROPPED if lost[name]]
         said = [f"dropped {', '.join(dropped)}"] if dropped else []
         if lost["fragments"]:
@@ -225,10 +244,21 @@ class MoleculeSpace(GraphSpace[Molecule]):
             said.append(f"not valid without their charges, which are dropped: {lost['needed charges']:,}")
         return f"molecules: {'; '.join(said)}" if said else ""
 
+    def _lost(self, obj: Molecule | str | Chem.Mol) -> list[str]:
+        molecule = as_molecule(obj, self.config.fragments)
+        if self.config.charges:
+            return [name for name in molecule.dropped if name in ("fragments", "stereo")]
+        from ele_graphs.molecules.rdkit_adapter import lost_charges
+
+        return [*molecule.dropped, lost_charges(molecule.atoms, molecule.bonds) or ""]
+
     def examples(self) -> list[Molecule]:
         """The molecules of a short list that the configuration allows."""
         smiles = ("CO", "C=O", "C#N", "CCO", "C1CC1", "CC(C)O", "NC=O", "FC=C", "C", "N", "O", "CC", "CCC", "CC(=O)O")
-        return [molecule for molecule in map(Molecule.from_smiles, smiles) if self._reason(molecule) is None]
+        charged = ("C[N+](=O)[O-]", "C[NH3+]", "CC(=O)[O-]") if self.config.charges else ()
+        return [
+            molecule for molecule in map(Molecule.from_smiles, (*smiles, *charged)) if self._reason(molecule) is None
+        ]
 
     def _valid(self, predicted: Graphs, _true: Graphs) -> Tensor:
         return torch.tensor([float(molecule.valid) for molecule in self.unpack(predicted)])
@@ -239,6 +269,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
             molecule = as_molecule(obj, self.config.fragments)
         except InvalidOutput as refused:
             raise self.invalid(refused.what, index) from None
+        if not self.config.charges:
+            molecule = molecule.without_charges()
         if reason := self._reason(molecule):
             raise self.invalid(f"{shown(molecule.smiles or 'molecule')}: {reason}", index)
         return molecule
@@ -246,10 +278,12 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def _reason(self, molecule: Molecule) -> str | None:
         """The reason why a molecule is not in this space, or None if it is."""
         size, config = len(molecule.atoms), self.config
+        if config.charges and molecule.unusual:
+            return molecule.unusual[0]
         if size > config.max_atoms:
             return f"{size} atoms, more than max_atoms = {config.max_atoms}"
-        if strange := [symbol for symbol in molecule.atoms if symbol not in config.elements]:
-            return f"element {strange[0]} is not one of {' '.join(config.elements)}"
+        if reason := not_among(molecule.atoms, config.elements):
+            return reason
         if unknown := [bond for *_, bond in molecule.bonds if bond not in config.bonds]:
             return f"bond {unknown[0]} is not one of {' '.join(config.bonds)}"
         if any(i == j for i, j, _ in molecule.bonds):
@@ -275,6 +309,12 @@ def _loses_nothing(obj: object) -> bool:
     return isinstance(obj, str) and not set(obj) & set("[/\\.")
 
 
+def _charges_for(elements: Sequence[str] | None) -> Charges:
+    """Whether charges are part of the labels if only `elements` are given, or nothing (None)."""
+    return "labels" if elements is None or any(map(is_charged, elements)) else None
+
+
 def _in_order(found: Iterable[str], first: Sequence[str]) -> tuple[str, ...]:
-    """Sort names: those of `first` in its order, then the others alphabetically."""
-    return tuple(sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name)))
+    """Sort names: those of `first` in its order, the others alphabetically, then those with a charge."""
+    rank = {name: place for place, name in enumerate(first)}
+    return tuple(sorted(found, key=lambda name: (is_charged(name), rank.get(name, len(rank)), name)))

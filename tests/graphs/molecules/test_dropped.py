@@ -21,11 +21,32 @@ def of_file(file, **output):
 
 
 def test_a_file_of_molecules_says_in_one_line_what_was_dropped(tmp_path):
-    prepared = of_file(tmp_path / "own.csv", fragments="largest")
+    prepared = of_file(tmp_path / "own.csv", fragments="largest", charges=None)
     line = "molecules: dropped stereo from 1, charges from 1; kept the largest fragment of 1"
     assert line in summary(prepared).splitlines()
     assert len(prepared.data) == len(SMILES)
     assert prepared.space.config.elements == ("C", "N", "O")
+
+
+def test_charges_of_a_file_become_labels_and_are_not_said_to_be_dropped(tmp_path):
+    prepared = of_file(tmp_path / "own.csv", fragments="largest")
+    line = "molecules: dropped stereo from 1; kept the largest fragment of 1"
+    assert line in summary(prepared).splitlines()
+    assert len(prepared.data) == len(SMILES)
+    assert prepared.space.config.elements == ("C", "N", "O", "O-")
+
+
+def test_rows_with_isotopes_and_radicals_are_left_out_with_their_names_and_the_others_keep_their_places(tmp_path):
+    file = tmp_path / "own.csv"
+    rows = ["CC", "CC[13CH3]", "CC[NH3+]", "CC([O])C", *["C" * n for n in range(3, 9)]]
+    file.write_text("name,smiles\n" + "".join(f"n{i},{text}\n" for i, text in enumerate(rows)), encoding="utf-8")
+    options = {**OPTIONS, "data": {"file": str(file), "on_error": "skip"}}
+    data = prepare(config.load(options), Context()).data
+    assert [(each.row, each.reason) for each in data.rejected] == [
+        (1, "CCC: isotope 13C at atom 3: isotopes are not supported"),
+        (3, "CC(C)O: radical at atom 3 (O): radicals are not supported"),
+    ]
+    assert list(data.inputs) == [f"n{i}" for i in range(len(rows)) if i not in (1, 3)]
 
 
 def test_a_row_of_several_fragments_is_refused_with_the_option_that_takes_it(tmp_path):
@@ -39,4 +60,7 @@ def test_pairs_in_memory_have_the_same_line():
     kept = [text for text in SMILES if "." not in text]
     pairs = Pairs(kept, kept, torch.arange(len(kept)), torch.arange(1))
     _, data = load_pairs(config.load({**OPTIONS, "data": {"file": "unused"}}), pairs, Context())
+    assert data.notes == ["molecules: dropped stereo from 1"]
+    dropping = {**OPTIONS, "output": {"name": "molecule", "charges": None}, "data": {"file": "unused"}}
+    _, data = load_pairs(config.load(dropping), pairs, Context())
     assert data.notes == ["molecules: dropped stereo from 1, charges from 1"]

@@ -195,10 +195,10 @@ def test_options_of_version_0_1_0_keep_their_meaning() -> None:
         ("F/C=C/F", ("stereo",)),
         ("[13CH3]O", ("isotopes",)),
         ("C[CH2]", ("radicals",)),
-        ("CC(=O)[O-]", ("charges",)),
+        ("CC(=O)[O-]", ()),
         ("C[N+](=O)[O-]", ()),
-        ("F[B-](F)(F)F", ("needed charges",)),
-        ("CC(=O)[O-].[Na+]", ("fragments", "charges")),
+        ("F[B-](F)(F)F", ()),
+        ("CC(=O)[O-].[Na+]", ("fragments",)),
     ],
 )
 def test_a_molecule_knows_what_was_dropped_when_it_was_read(smiles: str, dropped: tuple[str, ...]) -> None:
@@ -210,13 +210,15 @@ def test_a_molecule_knows_what_was_dropped_when_it_was_read(smiles: str, dropped
 
 def test_losses_are_counted_in_one_line() -> None:
     smiles = ["C[C@H](O)N", "C[C@@H](O)F", "CC(=O)[O-].[Na+]", "[13CH3]O", "C[CH2]", "F[B-](F)(F)F", "CCO"]
-    space = MoleculeSpace(MoleculeSpace.infer(smiles, {"fragments": "largest"}))
+    space = MoleculeSpace(MoleculeSpace.infer(smiles, {"fragments": "largest", "charges": None}))
     assert space.config.elements == ("C", "N", "O", "F", "B")
     assert space.losses(smiles) == (
         "molecules: dropped stereo from 2, charges from 1, isotopes from 1, radicals from 1; "
         "kept the largest fragment of 1; not valid without their charges, which are dropped: 1"
     )
-    assert SPACE.losses(["CCO", "CCN"]) == ""
+    assert SPACE.losses(["CCO", "CCN", "C[N+](=O)[O-]"]) == ""
+    labels = MoleculeSpace(MoleculeSpace.infer(smiles, {"fragments": "largest"}))
+    assert labels.losses(smiles) == "molecules: dropped stereo from 2; kept the largest fragment of 1"
 
 
 def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:
