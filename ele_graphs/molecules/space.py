@@ -16,6 +16,7 @@ from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.mending import mended
 from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
+from ele_graphs.graphs.wl import PartKinds
 from ele_graphs.molecules.labels import element_of, is_charged, neutral, not_among
 from ele_graphs.molecules.molecule import Fragments, Molecule, shown
 
@@ -55,6 +56,9 @@ class MoleculeSpace(GraphSpace[Molecule]):
         charges: Charges = None
         """`labels`: atoms have charges, and isotopes and radicals are refused; used if `elements` are inferred from
         data. None: charges, isotopes and radicals are dropped, as in 0.1.0."""
+        resonance: bool = False
+        """Whether forms that differ only in how double bonds alternate, as the two of an aromatic ring, are the same
+        molecule: they have the same key and the same parts. True if `elements` are inferred from data."""
         legal_moves: Literal["valid"] | bool = "valid"
         """`valid`: `search` visits, and `pgd` rounds to, connected molecules in which no atom has more bonds than its
         element and charge allow. As in 0.1.0, true: `search` keeps to the bonds, but a molecule may fall apart; false:
@@ -182,6 +186,14 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """What `search` keeps, by the option `legal_moves`."""
         legal = self.config.legal_moves
         return self._valence_rules(connected=legal == "valid") if legal else None
+
+    @property
+    def part_kinds(self) -> PartKinds:
+        """Neighbourhoods of atoms, the same for all resonance forms if `resonance` is true."""
+        codes = {bond: code for code, bond in enumerate(self.config.bonds, 1)}
+        if not self.config.resonance or "double" not in codes:
+            return super().part_kinds
+        return PartKinds(self.config.radius, codes["double"], codes.get("triple", 0))
 
     def within_valence(self, batch: Graphs) -> Tensor:
         """(B,) bool: whether no atom's bonds add up to more than its element and charge allow."""
