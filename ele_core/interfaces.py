@@ -347,11 +347,17 @@ class Encoder(Component, nn.Module, ABC):
         nn.Module.__init__(self)
         Component.__init__(self, config)
         self.dim = dim
+        self.space = space
         self.accepts(space)
 
     @classmethod
     def accepts(cls, space: OutputSpace[Any, Any]) -> None:
         """Raise `ConfigError` if this encoder cannot read the points of `space`."""
+
+    def encode(self, batch: Any) -> Tensor:
+        """`forward` of the relaxed structures of a batch: (B, dim); an encoder may have a faster way to compute it."""
+        encoded: Tensor = self(self.space.relax(batch))
+        return encoded
 
     @abstractmethod
     def forward(self, point: Any) -> Tensor:

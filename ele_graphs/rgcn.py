@@ -8,9 +8,10 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ele_core import MOST_LAYERS, ComponentConfig, ConfigError, Encoder, OutputSpace
-from ele_graphs.graphs.batch import Graphs
+from ele_graphs.graphs.batch import Graphs, without_loose_edges
 from ele_graphs.graphs.space import GraphSpace
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -58,6 +59,7 @@ class RelationalEncoder(Encoder):
         super().__init__(config, space, dim)
         assert isinstance(space, GraphSpace)  # checked by `accepts`
         options = self.config
+        self.node_labels, self.labels = len(space.node_labels) + 1, len(space.edge_labels)
         relations = len(space.edge_labels) + 1 + options.self_connection
         features = len(space.node_labels) + 1 + self._walk_features(len(space.edge_labels))
         first = options.width if options.residual else features
@@ -92,6 +94,31 @@ class RelationalEncoder(Encoder):
         out: Tensor = self.leave(activation(self.hidden(pooled)))
         return out
 
+    def encode(self, batch: Graphs) -> Tensor:
+        """`forward` of discrete graphs, along their edges instead of all pairs of nodes; the same up to rounding."""
+        if not self.config.mask_virtual or not len(batch):
+            return super().encode(batch)
+        graphs = without_loose_edges(batch)
+        features = self.enter(self._real_features(graphs))
+        activation = ACTIVATIONS[self.config.activation]
+        along = EdgesByLabel(graphs, self.labels)
+        for linear, norm in zip(self.weights, self.norms, strict=True):
+            update = activation(along.messages(norm(features), linear, self_connection=self.config.self_connection))
+            features = features + update if self.config.residual else update
+        out: Tensor = self.leave(activation(self.hidden(along.pooled(features))))
+        return out
+
+    def _real_features(self, graphs: Graphs) -> Tensor:
+        """`_features` of the real nodes of discrete graphs, one after the other: (N, features)."""
+        labels = functional.one_hot(graphs.nodes[graphs.real].long(), self.node_labels).to(self.hidden.weight.dtype)
+        if not self.config.closed_walks:
+            return labels
+        adjacency = (graphs.edges != 0)[:, None]
+        if self.labels > 1:
+            adjacency = torch.cat([adjacency, graphs.edges[:, None]], dim=1)
+        counts = closed_walks(adjacency.to(labels.dtype), self.config.closed_walks)
+        return torch.cat([labels, torch.asinh(counts).transpose(1, 2).flatten(2)[graphs.real]], dim=1)
+
     def _relations(self, edges: Tensor, real: Tensor) -> Tensor:
         """(B, m, m, S) → (B, m·S, m): row (i, s) weighs the messages to node i through relation s, the self one last.
 
@@ -123,6 +150,47 @@ class RelationalEncoder(Encoder):
 
     def _walk_features(self, edge_labels: int) -> int:
         return max(0, self.config.closed_walks - 1) * (2 if edge_labels > 1 else 1)
+
+
+class EdgesByLabel:
+    """The edges of a batch of discrete graphs, to send messages between the real nodes of all, numbered in a row."""
+
+    def __init__(self, graphs: Graphs, labels: int) -> None:
+        real = graphs.real
+        number = real.flatten().cumsum(0).view(real.shape) - 1
+        self.sizes = real.sum(dim=1)
+        self.starts = functional.pad(self.sizes.cumsum(0), (1, 0))[:-1]
+        self.graph = torch.arange(len(graphs), device=graphs.device).repeat_interleave(self.sizes)
+        row, target, source = graphs.edges.nonzero(as_tuple=True)
+        label, target, source = graphs.edges[row, target, source], number[row, target], number[row, source]
+        self.by_label = [self._bags(target[own], source[own]) for own in (label == code for code in range(1, labels + 1))]
+
+    def messages(self, features: Tensor, linear: nn.Linear, *, self_connection: bool) -> Tensor:
+        """Σ_s W_s Σ_j f_j over the neighbours j by label s, over all nodes without an edge, and the node itself.
+
+        Those without an edge are all nodes of a graph except the neighbours: W_none is applied once per graph to the
+        sum of its nodes, and subtracted from the weights of the other labels.
+        """
+        weights = linear.weight.unflatten(1, (-1, features.shape[1])).unbind(dim=1)
+        everywhere = functional.linear(self.pooled(features), weights[0], linear.bias)[self.graph]
+        result = everywhere if not self_connection else everywhere + features @ weights[-1].T
+        for (target, source, starts), weight in zip(self.by_label, weights[1:], strict=False):
+            if len(target):
+                sums = functional.embedding_bag(source, features, starts, mode="sum")
+                result = result.index_add(0, target, sums @ (weight - weights[0]).T)
+        return result
+
+    def pooled(self, features: Tensor) -> Tensor:
+        """The sum over the nodes of each graph: (N, width) → (B, width)."""
+        nodes = torch.arange(len(features), device=features.device)
+        return functional.embedding_bag(nodes, features, self.starts, mode="sum")
+
+    @staticmethod
+    def _bags(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The nodes with such an edge, their neighbours, and where those of each node start; `target` ascends."""
+        first = torch.ones_like(target, dtype=torch.bool)
+        first[1:] = target[1:] != target[:-1]
+        return target[first], source, first.nonzero().flatten()
 
 
 def closed_walks(adjacency: Tensor, longest: int) -> Tensor:

@@ -147,7 +147,7 @@ class Law(NamedTuple):
     connected: bool
 
 
-RELABEL, REMOVE, REBOND, GROW, INSERT, SWAP, SHIFT = range(7)
+RELABEL, REMOVE, REBOND, GROW, INSERT, SWAP, SHIFT, CONTRACT = range(8)
 """The kinds of moves. A move is its kind and three numbers, in the order of the tensors in `moves`."""
 
 
@@ -178,9 +178,14 @@ def write_moves(nodes: Codes, edges: Codes, moves: Codes, moved_nodes: Codes, mo
             bind(bonds, slot, c, edges[b, c])
         elif kind == SWAP:
             after[a], after[b] = nodes[b], nodes[a]
-        else:
+        elif kind == SHIFT:
             bind(bonds, a, b, 0)
             bind(bonds, a, c, edges[a, b])
+        else:
+            after[a] = 0
+            bonds[a, :] = 0
+            bonds[:, a] = 0
+            bind(bonds, b, c, min(edges[a, b], edges[a, c]))
 
 
 @compiled
@@ -240,7 +245,26 @@ def list_moves(nodes: Codes, edges: Codes, law: Law, moves: Codes) -> int:
             for k in real:
                 if k != i and edges[i, k] == 0 and weights[edges[i, j]] <= spare[k] and not (bridge and sides[i, j, k]):
                     n = listed(moves, n, room, SHIFT, i, j, k)
+    for i in real:
+        j, k = two_neighbours(edges[i])
+        if k < 0 or edges[j, k] != 0:
+            continue
+        weight = weights[min(edges[i, j], edges[i, k])]
+        if weight <= spare[j] + weights[edges[i, j]] and weight <= spare[k] + weights[edges[i, k]]:
+            n = listed(moves, n, room, CONTRACT, i, j, k)
     return n
+
+
+@compiled
+def two_neighbours(bound: Codes) -> tuple[int, int]:
+    """The two nodes to which a node with these edges (m,) is bound; -1, -1 if there are fewer or more."""
+    first, second = -1, -1
+    for j in range(len(bound)):
+        if bound[j] != 0:
+            if second >= 0:
+                return -1, -1
+            first, second = (j, second) if first < 0 else (first, j)
+    return (first, second) if second >= 0 else (-1, -1)
 
 
 @compiled
@@ -386,8 +410,10 @@ def best_moves(
     )
     moves = np.zeros((256, 4), np.int8)
     known = emptied(1 << 12)
-    node_hash, edge_hash = label_hashes()
-    work = np.zeros((4, size), np.uint64)
+    hashes = label_hashes()
+    depths = len(parts.weights)
+    base, new = colouring(depths, size), colouring(depths, size)
+    everywhere, nearby = np.zeros((depths, size), np.bool_), np.zeros((depths, size), np.bool_)
     for row in range(len(nodes)):
         if row and owner[row] != owner[row - 1]:
             known = emptied(len(known.keys))
@@ -396,12 +422,20 @@ def best_moves(
             moves = np.zeros((2 * count, 4), np.int8)
             list_moves(nodes[row], edges[row], law, moves)
         edit(nodes[row], edges[row], graph)
+        for depth in range(len(parts.weights)):
+            everywhere[depth] = graph.label != 0
+        colour(graph, parts, hashes, everywhere, base.colours)
+        value(graph, parts, queries[row], known, everywhere, base.colours, base.values)
         scores = np.zeros(count, np.float32)
         for at in range(count):
             if 2 * (known.count[0] + len(parts.weights) * size + 6) > len(known.keys):
                 known = enlarged(known)
             make(moves[at], nodes[row], edges[row], graph)
-            scores[at] = energy(graph, parts, queries[row], squares, known, node_hash, edge_hash, work)
+            spread(moves[at], nodes[row], edges[row], graph, nearby)
+            new.colours[:] = base.colours
+            colour(graph, parts, hashes, nearby, new.colours)
+            value(graph, parts, queries[row], known, nearby, new.colours, new.values)
+            scores[at] = difference(nodes[row], graph, parts, queries[row], squares, known, nearby, base, new)
             undo(moves[at], nodes[row], edges[row], graph)
         order = np.argsort(scores, kind="mergesort")[:limit]
         counts[row] = len(order)
@@ -484,9 +518,14 @@ def make(move: Codes, nodes: Codes, edges: Codes, graph: Editable) -> None:
         connect(graph, slot, c, edges[b, c])
     elif kind == SWAP:
         graph.label[a], graph.label[b] = nodes[b], nodes[a]
-    else:
+    elif kind == SHIFT:
         connect(graph, a, b, 0)
         connect(graph, a, c, edges[a, b])
+    else:
+        graph.label[a] = 0
+        connect(graph, a, b, 0)
+        connect(graph, a, c, 0)
+        connect(graph, b, c, min(edges[a, b], edges[a, c]))
 
 
 @compiled
@@ -514,68 +553,150 @@ def undo(move: Codes, nodes: Codes, edges: Codes, graph: Editable) -> None:
         connect(graph, b, c, edges[b, c])
     elif kind == SWAP:
         graph.label[a], graph.label[b] = nodes[a], nodes[b]
-    else:
+    elif kind == SHIFT:
         connect(graph, a, c, 0)
         connect(graph, a, b, edges[a, b])
+    else:
+        graph.label[a] = nodes[a]
+        connect(graph, b, c, 0)
+        connect(graph, a, b, edges[a, b])
+        connect(graph, a, c, edges[a, c])
+
+
+class Colouring(NamedTuple):
+    """The colours of the nodes of a graph at each depth, and the values of the parts that they stand for."""
+
+    colours: Hashes  # (depths + 1, m); the last row holds UNSATURATED for nodes with one double edge, if that counts
+    values: NDArray[np.float32]  # (depths, m)
 
 
 @compiled
-def energy(
+def colouring(depths: int, size: int) -> Colouring:
+    """Memory for a colouring."""
+    return Colouring(np.zeros((depths + 1, size), np.uint64), np.zeros((depths, size), np.float32))
+
+
+@compiled
+def spread(move: Codes, nodes: Codes, edges: Codes, graph: Editable, nearby: Flags) -> None:
+    """Fill nearby (depths, m) with the nodes whose colour at each depth a move may change."""
+    size = len(nodes)
+    first = nearby[0]
+    first[:] = False
+    kind, a, b, c = move[0], move[1], move[2], move[3]
+    if kind == GROW or kind == INSERT:
+        first[first_virtual(nodes)] = True
+    else:
+        first[a] = True
+    if kind == REBOND or kind == GROW or kind == INSERT or kind == SWAP or kind == SHIFT or kind == CONTRACT:
+        first[b] = True
+    if kind == INSERT or kind == SHIFT or kind == CONTRACT:
+        first[c] = True
+    if kind == REMOVE:
+        for j in range(size):
+            if edges[a, j] != 0:
+                first[j] = True
+    for depth in range(1, len(nearby)):
+        nearby[depth] = nearby[depth - 1]
+        for i in range(size):
+            if nearby[depth - 1, i]:
+                for k in range(graph.degree[i]):
+                    nearby[depth, graph.neighbour[i, k]] = True
+
+
+@compiled
+def colour(graph: Editable, parts: Parts, hashes: tuple[Hashes, Hashes], where: Flags, colours: Hashes) -> None:
+    """Compute the colours of the nodes `where` (depths, m), as `wl.wl_colours`; the others have theirs already."""
+    size = len(graph.label)
+    node_hash, edge_hash = hashes
+    unsaturated = colours[len(where)]
+    for i in range(size):
+        if not where[0, i] or graph.label[i] == 0:
+            continue
+        unsaturated[i] = ZERO
+        if parts.double:
+            doubles, triples = 0, 0
+            for k in range(graph.degree[i]):
+                doubles += graph.edge[i, k] == parts.double
+                triples += graph.edge[i, k] == parts.triple
+            if doubles == 1 and triples == 0:
+                unsaturated[i] = UNSATURATED
+        colours[0, i] = node_hash[graph.label[i] + np.int64(unsaturated[i])]
+    for depth in range(1, len(where)):
+        for i in range(size):
+            if not where[depth, i] or graph.label[i] == 0:
+                continue
+            hashed = colours[depth - 1, i]
+            for k in range(graph.degree[i]):
+                j = graph.neighbour[i, k]
+                shared = unsaturated[i] != ZERO and unsaturated[j] != ZERO
+                hashed += edge_hash[SHARED if shared else graph.edge[i, k]] * colours[depth - 1, j]
+            colours[depth, i] = mixed(hashed)
+
+
+@compiled
+def value(
+    graph: Editable,
+    parts: Parts,
+    query: NDArray[np.float32],
+    known: Known,
+    where: Flags,
+    colours: Hashes,
+    values: NDArray[np.float32],
+) -> None:
+    """Compute the values of the parts of the nodes `where` (depths, m)."""
+    for depth in range(len(where)):
+        for i in range(len(graph.label)):
+            if where[depth, i] and graph.label[i] != 0:
+                part = mixed(colours[depth, i] + np.uint64(depth))
+                values[depth, i] = parts.weights[depth] * valued(part, query, known)
+
+
+@compiled
+def difference(
+    nodes: Codes,
     graph: Editable,
     parts: Parts,
     query: NDArray[np.float32],
     squares: float,
     known: Known,
-    node_hash: Hashes,
-    edge_hash: Hashes,
-    work: Hashes,
+    nearby: Flags,
+    base: Colouring,
+    new: Colouring,
 ) -> float:
-    """The sum over the parts of a graph of their values for `query`, and `squares` times their squared counts."""
-    size = len(graph.label)
-    colours, other, unsaturated = work[0], work[1], work[2]
+    """How much the estimate changes with a move, which changes colours only `nearby`; the sizes count as they are."""
+    size = len(nodes)
+    total = 0.0
+    for depth in range(len(nearby)):
+        for i in range(size):
+            if nearby[depth, i]:
+                if nodes[i] != 0:
+                    total -= base.values[depth, i]
+                if graph.label[i] != 0:
+                    total += new.values[depth, i]
+    if squares != 0:
+        for depth in range(len(nearby)):
+            repeats = 0
+            for i in range(size):
+                if not nearby[depth, i]:
+                    continue
+                for j in range(size):
+                    # a pair of two changed nodes is met twice, a pair with an unchanged one once: count it double
+                    twice = 1 if nearby[depth, j] else 2
+                    if nodes[i] != 0 and nodes[j] != 0 and base.colours[depth, i] == base.colours[depth, j]:
+                        repeats -= twice
+                    if graph.label[i] != 0 and graph.label[j] != 0:
+                        if new.colours[depth, i] == new.colours[depth, j]:
+                            repeats += twice
+            total += squares * parts.weights[depth] * parts.weights[depth] * repeats
     count, ends = 0, 0
     for i in range(size):
-        unsaturated[i] = ZERO
-        if graph.label[i] == 0:
-            continue
-        count += 1
-        doubles, triples = 0, 0
-        for k in range(graph.degree[i]):
-            doubles += graph.edge[i, k] == parts.double
-            triples += graph.edge[i, k] == parts.triple
+        count += graph.label[i] != 0
         ends += graph.degree[i]
-        if parts.double and doubles == 1 and triples == 0:
-            unsaturated[i] = UNSATURATED
-        colours[i] = node_hash[graph.label[i] + np.int64(unsaturated[i])]
-    total, repeats = 0.0, 0.0
-    for depth in range(len(parts.weights)):
-        weight = parts.weights[depth]
-        if depth:
-            for i in range(size):
-                if graph.label[i] == 0:
-                    continue
-                hashed = colours[i]
-                for k in range(graph.degree[i]):
-                    j = graph.neighbour[i, k]
-                    shared = unsaturated[i] != ZERO and unsaturated[j] != ZERO
-                    hashed += edge_hash[SHARED if shared else graph.edge[i, k]] * colours[j]
-                other[i] = mixed(hashed)
-            colours, other = other, colours
-        for i in range(size):
-            if graph.label[i] == 0:
-                continue
-            total += weight * valued(mixed(colours[i] + np.uint64(depth)), query, known)
-            if squares != 0:
-                equal = 1
-                for j in range(i):
-                    equal += 2 * (graph.label[j] != 0 and colours[i] == colours[j])
-                repeats += weight * weight * equal
     for step in range(3):
         weight = parts.sizes[step]
-        if weight != 0:
-            total += weight * valued(mixed(mixed(np.uint64(count + step - 1)) + ONE), query, known)
-            total += weight * valued(mixed(mixed(np.uint64(ends // 2 + step - 1)) + TWO), query, known)
-    return total + squares * repeats
+        total += weight * valued(mixed(mixed(np.uint64(count + step - 1)) + ONE), query, known)
+        total += weight * valued(mixed(mixed(np.uint64(ends // 2 + step - 1)) + TWO), query, known)
+    return total
 
 
 @compiled

@@ -1,7 +1,7 @@
 """The moves of graphs, for `search`: every graph of the space one edit away, sorted by a gradient, best first.
 
 The edits: relabel a node, remove one, add one beside another or within an edge, give a pair of nodes another edge label
-or none, swap the labels of two nodes, move one end of an edge. The default moves between vertices of `geometry` would
+or none, swap the labels of two nodes, move one end of an edge, take a node out of a path. The default moves between vertices of `geometry` would
 be fewer and worse: they leave edges at virtual nodes and add nodes without an edge.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from ele_core import PartEnergies
 from ele_graphs.graphs.augmentations import Alphabet
 from ele_graphs.graphs.batch import Graphs
-from ele_graphs.graphs.rules import Rules, legal_edits
+from ele_graphs.graphs.rules import Rules, inside_paths, legal_edits, path_ends
 from ele_graphs.graphs.wl import SIZES, PartKinds
 from ele_graphs.threads import Flag, in_threads
 
@@ -36,7 +36,7 @@ def graph_moves(
     that keep them.
     """
     change = _Change.of(graphs, alphabet, gradient)
-    families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift]
+    families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift, _contract]
     gains = [family(graphs, change) for family in families]
     if rules is None:
         return _applied(graphs, gains)
@@ -92,7 +92,7 @@ def _applied(graphs: Graphs, gains: Sequence[Tensor]) -> tuple[Graphs, Tensor]:
     row, rank = ranked.values.isfinite().nonzero(as_tuple=True)
     move = ranked.indices[row, rank]
     result = graphs[row]
-    doing = (_do_relabel, _do_remove, _do_rebond, _do_grow, _do_insert, _do_swap, _do_shift)
+    doing = (_do_relabel, _do_remove, _do_rebond, _do_grow, _do_insert, _do_swap, _do_shift, _do_contract)
     for apply, gain in zip(doing, gains, strict=True):
         count = math.prod(gain.shape[1:])
         own = ((move >= 0) & (move < count)).nonzero()[:, 0]
@@ -200,6 +200,14 @@ def _shift(graphs: Graphs, change: _Change) -> Tensor:
     return _where(bound[..., None] & free[:, :, None, :], change.edges[..., 0][..., None] + gained)
 
 
+def _contract(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, m): node i, with two neighbours that are not bound to each other, is removed, and these are bound."""
+    first, second, label = path_ends(graphs)
+    rows = torch.arange(len(graphs), device=graphs.device)[:, None]
+    gain = change.nodes[:, :, 0] + change.edges[..., 0].sum(dim=2) + change.edges[rows, first, second, label]
+    return _where(inside_paths(graphs), gain)
+
+
 # -- applying the edits: `own` are the rows of `result` to change in place, `at` the coordinates in the gains --------
 
 _Coordinates = tuple[Tensor, ...]
@@ -250,6 +258,14 @@ def _do_shift(result: Graphs, own: Tensor, at: _Coordinates) -> None:
     label = result.edges[own, node, old]
     _bind(result, own, node, old, torch.zeros_like(label))
     _bind(result, own, node, new, label)
+
+
+def _do_contract(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    (node,) = at
+    ends = path_ends(result[own])
+    first, second, label = (field.gather(1, node[:, None])[:, 0] for field in ends)
+    _do_remove(result, own, at)
+    _bind(result, own, first, second, label)
 
 
 def _bind(result: Graphs, own: Tensor, first: Tensor, second: Tensor, label: Tensor) -> None:

@@ -71,7 +71,30 @@ def legal_edits(graphs: Graphs, rules: Rules) -> tuple[Tensor, ...]:
         2 * weight[:, None] <= capacities[:, None, None],
         (used[:, :, None] <= limit[:, None, :]) & (used[:, None, :] <= limit[:, :, None]),
         shift,
+        _contracts(graphs, weights, weight, spare),
     )
+
+
+def path_ends(graphs: Graphs) -> tuple[Tensor, Tensor, Tensor]:
+    """For each node its first and its last neighbour, and the lower label of the edges to them: three (B, m) int64."""
+    bound = (graphs.edges != 0).to(torch.int8)
+    first, last = bound.argmax(dim=2), graphs.max_nodes - 1 - bound.flip(2).argmax(dim=2)
+    labels = [graphs.edges.gather(2, end[..., None])[..., 0] for end in (first, last)]
+    return first, last, torch.minimum(*labels).long()
+
+
+def inside_paths(graphs: Graphs) -> Tensor:
+    """(B, m) bool: the nodes with two neighbours that are not bound to each other."""
+    first, last, _ = path_ends(graphs)
+    rows = torch.arange(len(graphs), device=graphs.device)[:, None]
+    return ((graphs.edges != 0).sum(dim=2) == 2) & (graphs.edges[rows, first, last] == 0)
+
+
+def _contracts(graphs: Graphs, weights: Tensor, weight: Tensor, spare: Tensor) -> Tensor:
+    """(B, m) bool: whether the two neighbours of a node may be bound to each other instead of to it."""
+    first, last, label = path_ends(graphs)
+    room = [spare.gather(1, end) + weight.gather(2, end[..., None])[..., 0] for end in (first, last)]
+    return weights[label] <= torch.minimum(*room)
 
 
 def _sides(graphs: Graphs) -> Tensor:

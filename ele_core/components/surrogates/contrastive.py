@@ -146,7 +146,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         device = next(self.encoder.parameters()).device
         parts = [batch.to(device)] if len(batch) == 0 else (chunk.to(device) for chunk in batch.chunks(CHUNK))
         with torch.no_grad():
-            return torch.cat([self._sphere(self.space.relax(part)) for part in parts])
+            return torch.cat([functional.normalize(self.encoder.encode(part), dim=1) for part in parts])
 
     def estimate(self, queries: Tensor) -> PartEnergies | None:
         """By a linear model of the embedding on parts; models of 0.1.0 have none."""
