@@ -87,9 +87,11 @@ def evaluate(
 
 def show(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
     """Print the metrics, the baselines, and the published results of the task."""
+    from ele_core.model.bounds import texts
+
     console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}})
-    for name, value in metrics.items():
-        console.show(f"{name:<20}{value:10.4f}")
+    for name, text in texts(metrics, "{:10.4f}".format).items():
+        console.show(f"{name:<20}{text}")
     show_baselines(metrics, found, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
@@ -103,12 +105,14 @@ def show(metrics: Mapping[str, float], found: Baselines, run: Run, console: Cons
 def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
     """Print what predicting without a model gives, and a warning if the model is behind it."""
     from ele_core.model.baselines import behind
+    from ele_core.model.bounds import texts
 
     if not found:
         return
     console.show("Without a model:")
     for name, means in found.items():
-        console.show(f"  {name}: {', '.join(f'{metric} {value:.4g}' for metric, value in means.items())}")
+        shown = texts(means, "{:.4g}".format).items()
+        console.show(f"  {name}: {', '.join(f'{metric} {text}' for metric, text in shown)}")
     space = run.config.registry.create("output", run.config.output, path="output")
     if warning := behind(space, metrics, found):
         console.note(f"Note: {warning}")

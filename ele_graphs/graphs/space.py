@@ -11,7 +11,17 @@ import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
-from ele_core import ComponentConfig, ConvexSet, Metric, OutputSpace, Simplex, SparseRows, SymmetricSimplex, Tensors
+from ele_core import (
+    Bounded,
+    ComponentConfig,
+    ConvexSet,
+    Metric,
+    OutputSpace,
+    Simplex,
+    SparseRows,
+    SymmetricSimplex,
+    Tensors,
+)
 from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
 from ele_graphs.graphs.keys import graph_keys
@@ -34,8 +44,10 @@ class GraphSpace(OutputSpace[Y, Graphs]):
 
         augmentations: tuple[Augmentation, ...] = (Augmentation(),)
         """The augmentations that make a view of a graph, applied in turn."""
-        ged_budget: int = Field(default=100_000, ge=1)
-        """Most search steps per edit distance, far more than graphs of 11 nodes need; then an upper bound is used."""
+        ged_budget: int | None = Field(default=None, ge=1)
+        """Most search steps per edit distance; if they do not suffice, the distance is known only between bounds. None:
+        100,000 for up to 12 nodes, far more than molecules of that size need, and fewer for larger graphs, 2,094 for
+        26 nodes, so that an evaluation takes minutes."""
 
     Batch: ClassVar[type[Tensors]] = Graphs
 
@@ -111,14 +123,14 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         edges = (batch.edges != 0).sum(dim=(1, 2)) // 2
         return {"nodes": batch.sizes, "edges": edges, "cycles": edges - batch.sizes + component_counts(batch)}
 
-    def _with_edges(self, predicted: Graphs, true: Graphs) -> Tensor:
+    def _with_edges(self, predicted: Graphs, true: Graphs) -> Bounded:
         return self._distances(predicted, true, edge_labels=True)
 
-    def _without_edges(self, predicted: Graphs, true: Graphs) -> Tensor:
+    def _without_edges(self, predicted: Graphs, true: Graphs) -> Bounded:
         return self._distances(predicted, true, edge_labels=False)
 
-    def _distances(self, predicted: Graphs, true: Graphs, *, edge_labels: bool) -> Tensor:
+    def _distances(self, predicted: Graphs, true: Graphs, *, edge_labels: bool) -> Bounded:
         from ele_graphs.ged import edit_distance_bounds  # imports numba, which takes a while: only if measured
 
         bounds = edit_distance_bounds(predicted, true, budget=self.config.ged_budget, edge_labels=edge_labels)
-        return bounds.upper.float()
+        return Bounded(bounds.lower.float(), bounds.upper.float())
