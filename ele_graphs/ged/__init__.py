@@ -29,9 +29,8 @@ __all__ = ["MAX_NODES", "Bounds", "PackedGraphs", "default_budgets", "edit_dista
 MAX_NODES = 64  # the memory of a search grows as the cube of this: about 1 MB per thread
 PAIRS_PER_CHUNK = 64
 UNLIMITED = sys.maxsize
-LARGEST_BUDGET, SMALLEST_BUDGET = 100_000, 16
-SMALL = 12
-"""The most nodes of graphs that get the largest budget."""
+SMALL, SMALLEST_BUDGET = 12, 16
+"""The most nodes of graphs that get the whole budget, and the budget that is left for the largest graphs."""
 
 
 class PackedGraphs(Protocol):
@@ -91,7 +90,7 @@ def edit_distance_bounds(
     batch_a: PackedGraphs,
     batch_b: PackedGraphs,
     *,
-    budget: int | None = None,
+    budget: int | Tensor | None = None,
     edge_labels: bool = True,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -99,24 +98,24 @@ def edit_distance_bounds(
     """Bounds on the distances of `edit_distances`, from about `budget` search nodes per pair at most (a few µs each).
 
     The upper bound is the cost of an edit path found; no path costs less than the lower bound. By default the budget
-    depends on the sizes of a pair: see `default_budgets`.
+    depends on the sizes of a pair: see `default_budgets`. A tensor (B,) has a budget for each pair.
     """
-    if budget is not None and budget < 1:
-        msg = f"edit_distance_bounds: budget is {budget}; give at least 1 search node per pair."
-        raise ValueError(msg)
     pairs = _check_pairs(batch_a, batch_b)
-    budgets = default_budgets(batch_a, batch_b) if budget is None else torch.full((pairs,), budget)
+    budgets = default_budgets(batch_a, batch_b) if budget is None else torch.as_tensor(budget).expand(pairs)
+    if (budgets < 1).any():
+        msg = f"edit_distance_bounds: budget is {int(budgets.min())}; give at least 1 search node per pair."
+        raise ValueError(msg)
     return _solve(batch_a, batch_b, edge_labels, budgets, threads, progress)
 
 
-def default_budgets(batch_a: PackedGraphs, batch_b: PackedGraphs) -> Tensor:
-    """Search nodes for each pair (B,): 100,000 for graphs of up to 12 nodes, far more than such molecules need.
+def default_budgets(batch_a: PackedGraphs, batch_b: PackedGraphs, small: int = 100_000) -> Tensor:
+    """Search nodes for each pair (B,): `small` for graphs of up to 12 nodes, by default far more than molecules need.
 
     Beyond that the number falls with the fifth power of the size, to 2,094 for 26 nodes: a pair takes at most some tens
     of milliseconds, whatever its size. The number depends on the pair alone, never on the clock.
     """
     size = torch.maximum(*((batch.nodes != 0).sum(1) for batch in (batch_a, batch_b))).clamp(min=SMALL)
-    return (LARGEST_BUDGET * (SMALL / size.double()) ** 5).long().clamp(min=SMALLEST_BUDGET)
+    return (small * (SMALL / size.double()) ** 5).long().clamp(min=min(small, SMALLEST_BUDGET))
 
 
 def _solve(
@@ -134,7 +133,7 @@ def _solve(
 
     def solve(some: slice, stop: Flag) -> None:
         nodes_a, edges_a, nodes_b, edges_b = (_labels(x[some]) for x in (a.nodes, a.edges, b.nodes, b.edges))
-        own = budgets[some].cpu().numpy(), stop, bounds[some].numpy()
+        own = budgets[some].cpu().contiguous().numpy(), stop, bounds[some].numpy()
         solve_pairs(nodes_a, edges_a, nodes_b, edges_b, edge_labels, *own)
 
     in_threads(solve, len(budgets), PAIRS_PER_CHUNK, threads, progress)

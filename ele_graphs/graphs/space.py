@@ -44,10 +44,10 @@ class GraphSpace(OutputSpace[Y, Graphs]):
 
         augmentations: tuple[Augmentation, ...] = (Augmentation(),)
         """The augmentations that make a view of a graph, applied in turn."""
-        ged_budget: int | None = Field(default=None, ge=1)
-        """Most search steps per edit distance; if they do not suffice, the distance is known only between bounds. None:
-        100,000 for up to 12 nodes, far more than molecules of that size need, and fewer for larger graphs, 2,094 for
-        26 nodes, so that an evaluation takes minutes."""
+        ged_budget: int = Field(default=100_000, ge=1)
+        """Most search steps per edit distance of graphs of up to 12 nodes, far more than molecules of that size need.
+        Larger graphs get fewer, 2,094 for 26 nodes, so that an evaluation takes minutes. If the steps do not suffice,
+        the distance is known only between bounds."""
 
     Batch: ClassVar[type[Tensors]] = Graphs
     _measured: tuple[Graphs, Graphs, tuple[Bounded, Bounded]] | None = None
@@ -136,9 +136,12 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         What is proven without labels holds with them, and an edit path with labels is also one without.
         """
         if self._measured is None or self._measured[0] is not predicted or self._measured[1] is not true:
-            from ele_graphs.ged import edit_distance_bounds  # imports numba, which takes a while: only if measured
+            from ele_graphs.ged import (
+                default_budgets,
+                edit_distance_bounds,
+            )  # imports numba, which takes a while: only if measured
 
-            budget = self.config.ged_budget
+            budget = default_budgets(predicted, true, self.config.ged_budget)
             with_, without = (
                 edit_distance_bounds(predicted, true, budget=budget, edge_labels=labels) for labels in (True, False)
             )
