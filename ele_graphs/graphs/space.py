@@ -135,17 +135,15 @@ class GraphSpace(OutputSpace[Y, Graphs]):
 
         What is proven without labels holds with them, and an edit path with labels is also one without.
         """
-        if self._measured is None or self._measured[0] is not predicted or self._measured[1] is not true:
-            from ele_graphs.ged import (
-                default_budgets,
-                edit_distance_bounds,
-            )  # imports numba, which takes a while: only if measured
+        known = self._measured
+        if known is None or known[0] is not predicted or known[1] is not true:
+            from ele_graphs import ged  # imports numba when it measures, which takes a while
 
-            budget = default_budgets(predicted, true, self.config.ged_budget)
-            with_, without = (
-                edit_distance_bounds(predicted, true, budget=budget, edge_labels=labels) for labels in (True, False)
+            budget = ged.default_budgets(predicted, true, self.config.ged_budget)
+            first, second = (
+                ged.edit_distance_bounds(predicted, true, budget=budget, edge_labels=labels) for labels in (True, False)
             )
-            lower, upper = with_.lower.maximum(without.lower), without.upper.minimum(with_.upper)
-            found = Bounded(lower.float(), with_.upper.float()), Bounded(without.lower.float(), upper.float())
-            self._measured = predicted, true, found
-        return self._measured[2]
+            with_labels = Bounded(first.lower.maximum(second.lower).float(), first.upper.float())
+            without = Bounded(second.lower.float(), second.upper.minimum(first.upper).float())
+            known = self._measured = predicted, true, (with_labels, without)
+        return known[2]

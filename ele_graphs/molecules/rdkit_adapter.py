@@ -412,7 +412,7 @@ def _common_part(molecule: Chem.Mol, reference: Chem.Mol) -> str:
     return str(rdFMCS.FindMCS([molecule, reference], parameters).smartsString)
 
 
-class _StopAfterSteps(rdFMCS.MCSProgress):  # type: ignore[misc]  # a class of RDKit without types
+class _StopAfterSteps(rdFMCS.MCSProgress):
     """Stops a search after `STEPS` steps: a limit in seconds would give other pictures on other machines."""
 
     def __init__(self) -> None:
@@ -458,8 +458,9 @@ def _unshared(molecule: Chem.Mol, reference: Chem.Mol, paired: dict[int, int]) -
     ]
     bonds = []
     for bond in molecule.GetBonds():
-        ends = [paired.get(end) for end in (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())]
-        there = None if None in ends else reference.GetBondBetweenAtoms(*ends)
+        ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        known = all(end in paired for end in ends)
+        there = reference.GetBondBetweenAtoms(*(paired[end] for end in ends)) if known else None
         if there is None or there.GetBondType() != bond.GetBondType():
             bonds.append(bond.GetIdx())
     return atoms, bonds
