@@ -40,6 +40,7 @@ from .experiments.study import Table as Table
 from .files.atomic import replace_folder as replace_folder
 from .interfaces import MOST_LAYERS as MOST_LAYERS
 from .interfaces import Backbone as Backbone
+from .interfaces import Bounded as Bounded
 from .interfaces import Candidates as Candidates
 from .interfaces import Choice as Choice
 from .interfaces import Component as Component

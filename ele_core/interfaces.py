@@ -106,13 +106,40 @@ class Component:
 
 
 @dataclasses.dataclass(frozen=True)
+class Bounded:
+    """Values that are too costly to compute for some examples: `lower <= value <= upper`, each (B,) floats."""
+
+    lower: Tensor
+    upper: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
 class Metric(Generic[T]):
-    """A measure of predictions against truths, one value per example: `function(predicted, true) -> (B,)`."""
+    """A measure of predictions against truths, one value per example: `function(predicted, true) -> (B,)`.
+
+    If the value of some examples is too costly to compute, the function returns `Bounded`.
+    """
 
     name: str
     direction: Literal["min", "max"]
-    function: Callable[[T, T], Tensor]
+    function: Callable[[T, T], Tensor | Bounded]
     summary: str = ""
+
+    def values(self, predicted: T, true: T) -> Tensor:
+        """One value per example (B,); of two bounds the worse one, so that no prediction looks better than it is."""
+        return self.worst_and_best(predicted, true)[0]
+
+    def worst_and_best(self, predicted: T, true: T) -> tuple[Tensor, Tensor]:
+        """The worst and the best value that each example can have (B,), (B,): equal unless there are bounds."""
+        found = self.function(predicted, true)
+        if not isinstance(found, Bounded):
+            return found, found
+        return (found.upper, found.lower) if self.direction == "min" else (found.lower, found.upper)
+
+    @property
+    def best_case(self) -> str:
+        """The name of the best values in an evaluation: `NAME_at_least`, or `NAME_at_most` if higher is better."""
+        return f"{self.name}_at_{'least' if self.direction == 'min' else 'most'}"
 
 
 @dataclasses.dataclass(frozen=True)

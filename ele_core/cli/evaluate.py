@@ -100,10 +100,12 @@ def show(
     metrics: Mapping[str, float], found: Baselines, groups: Mapping[str, Groups], run: Run, console: Console
 ) -> None:
     """Print the metrics, those for each value of a property, the baselines, and the task's published results."""
+    from ele_core.model.bounds import texts
+
     by = {"by_property": groups} if groups else {}
     console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}, **by})
-    for name, value in metrics.items():
-        console.show(f"{name:<20}{value:10.4f}")
+    for name, text in texts(metrics, "{:10.4f}".format).items():
+        console.show(f"{name:<20}{text}")
     show_groups(groups, console)
     show_baselines(metrics, found, run, console)
     references = run.references()
@@ -127,12 +129,14 @@ def show_groups(groups: Mapping[str, Groups], console: Console) -> None:
 def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
     """Print what predicting without a model gives, and a warning if the model is behind it."""
     from ele_core.model.baselines import behind
+    from ele_core.model.bounds import texts
 
     if not found:
         return
     console.show("Without a model:")
     for name, means in found.items():
-        console.show(f"  {name}: {', '.join(f'{metric} {value:.4g}' for metric, value in means.items())}")
+        shown = texts(means, "{:.4g}".format).items()
+        console.show(f"  {name}: {', '.join(f'{metric} {text}' for metric, text in shown)}")
     space = run.config.registry.create("output", run.config.output, path="output")
     if warning := behind(space, metrics, found):
         console.note(f"Note: {warning}")

@@ -74,6 +74,7 @@ def report_at_end(
     A failure is only a warning, as the run is trained. Several processes share the decoding, and the main one writes.
     """
     from ele_core.errors import Interrupted
+    from ele_core.model.bounds import texts
     from ele_core.report import Wanted, evaluate_for_report, metrics_before, split_for, write_report
     from ele_core.runtime.monitor import Monitor
 
@@ -85,8 +86,8 @@ def report_at_end(
         evaluate_for_report(run, wanted, shown, processes)
         if processes.main:
             metrics = dict(metrics_before(run, wanted))
-            for name, value in metrics.items():
-                console.show(f"  {name}  {value:.4g}")
+            for name, text in texts(metrics, "{:.4g}".format).items():
+                console.show(f"  {name}  {text}")
             if stored := run.stored(wanted.split, wanted.limit, oracle=False):
                 show_baselines(metrics, stored.baselines, run, console)
             page = str(write_report(run, wanted, shown))

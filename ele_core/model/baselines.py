@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ele_core.data.prepare import Prepared
 from ele_core.interfaces import Metric, OutputSpace
+from ele_core.model.bounds import means
 from ele_core.model.evaluate import deciding, measure
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work
@@ -34,7 +35,7 @@ def baselines(prepared: Prepared, rows: Tensor, context: Context) -> dict[str, d
     frequent = torch.full_like(rows, int(data.train[most_frequent(space.keys(data.outputs[data.train]))]))
     predicted = {COPYING: data.train[nearest], FREQUENT: frequent}
     truths = data.outputs[rows]
-    return {name: _means(space, data.outputs[chosen], truths, context) for name, chosen in predicted.items()}
+    return {name: means(measure(space, data.outputs[row], truths, context)) for name, row in predicted.items()}
 
 
 def most_frequent(keys: Tensor) -> int:
@@ -58,7 +59,3 @@ def behind(space: OutputSpace[Any, Any], metrics: Mapping[str, float], found: Ba
 def worse(metric: Metric[Any], value: float, other: float) -> bool:
     """Whether `value` is worse than `other`."""
     return value > other if metric.direction == "min" else value < other
-
-
-def _means(space: OutputSpace[Any, Any], predicted: Any, truths: Any, context: Context) -> dict[str, float]:
-    return {name: value.float().mean().item() for name, value in measure(space, predicted, truths, context).items()}

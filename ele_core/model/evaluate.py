@@ -12,6 +12,7 @@ from torch import Tensor
 from ele_core.display.notebook import table
 from ele_core.errors import DataError, counted
 from ele_core.interfaces import Choice, Decoding, Metric, OutputSpace
+from ele_core.model.bounds import means, texts
 from ele_core.model.model import BLOCK, Model
 from ele_core.model.results import Predictions
 from ele_core.numerics.keys import member
@@ -22,7 +23,11 @@ from ele_core.runtime.context import Context
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Mean metrics, their values for each example, and the decoding they were measured on."""
+    """Mean metrics, their values for each example, and the decoding they were measured on.
+
+    If some values are known only between bounds, `metrics` and `values` hold the worse bound under the name of the
+    metric, and the better one beside it: see `bounds`.
+    """
 
     metrics: dict[str, float]
     values: dict[str, Tensor]
@@ -46,10 +51,10 @@ class Evaluation:
         ]
 
     def __str__(self) -> str:
-        return "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        return "  ".join(f"{name} {text}" for name, text in texts(self.metrics, "{:.4g}".format).items())
 
     def _repr_html_(self) -> str:
-        rows = [(name, f"{value:.4g}") for name, value in self.metrics.items()]
+        rows = list(texts(self.metrics, "{:.4g}".format).items())
         return table(("metric", "value"), rows, f"decoder {self.decoder.name}")
 
 
@@ -73,7 +78,7 @@ def evaluate(
     error = None if oracle else model.surrogate.energy(queries, outputs)
     decoding = model.decode(queries, decoder, context=context)
     values = measure(model.space, decoding.best, outputs, context)
-    metrics = {name: value.float().mean().item() for name, value in values.items()}
+    metrics = means(values)
     if model.candidates is not None:
         unseen = ~member(model.space.keys(outputs), of=model.space.keys(model.candidates.batch))
         if unseen.any():
@@ -94,13 +99,27 @@ def deciding(space: OutputSpace[Any, Any]) -> Metric[Any]:
 
 
 def measure(space: OutputSpace[Any, Any], predicted: Any, true: Any, context: Context) -> dict[str, Tensor]:
-    """Compute each metric of the space, one value per example; `exact` is always among them."""
+    """Compute each metric of the space, one value per example; `exact` is always among them.
+
+    If a metric has values that are known only between bounds, the best ones follow under `Metric.best_case`.
+    """
     metrics = {metric.name: metric for metric in space.metrics}
     metrics.setdefault("exact", space.exact_match)
 
     def block(first: int, end: int, _: Context) -> dict[str, Tensor]:
-        some = slice(first, end)
-        return {name: metric.function(predicted[some], true[some]) for name, metric in metrics.items()}
+        own, truths, found = predicted[first:end], true[first:end], {}
+        for name, metric in metrics.items():
+            found[name], best = metric.worst_and_best(own, truths)
+            if best is not found[name]:
+                found[metric.best_case] = best
+        return found
 
     parts = in_blocks(block, len(true), BLOCK, context, "metrics", PLAIN)
-    return {name: torch.cat([part[name] for part in parts]) for name in metrics}
+    values = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    proven = {metric.best_case for metric in metrics.values() if same(values, metric.name, metric.best_case)}
+    return {name: value for name, value in values.items() if name not in proven}
+
+
+def same(values: Mapping[str, Tensor], name: str, other: str) -> bool:
+    """Whether both are there, with equal values."""
+    return other in values and torch.equal(values[name], values[other])

@@ -72,6 +72,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
                 "name": name,
                 "label": label(name),
                 "better": metric.direction,
+                "best_case": metric.best_case,
                 "share": name in headline.shares,
                 "summary": metric.summary,
             }
@@ -102,8 +103,8 @@ def other_decoders(model: Model) -> list[str]:
 
 
 def table_of(measured: Measured) -> dict[str, Any]:
-    """The predictions by column: texts, energies and metrics."""
-    return {**measured.texts, "energy": measured.energies, "metrics": measured.values}
+    """The predictions by column: texts, energies, metrics, and the best cases of metrics that are not proven."""
+    return {**measured.texts, "energy": measured.energies, "metrics": measured.values, "best": measured.best}
 
 
 def properties(model: Model, truths: Any) -> dict[str, list[float]]:

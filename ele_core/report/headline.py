@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ele_core.interfaces import Metric, Reference
+from ele_core.model.bounds import note, without_bounds
 from ele_core.report.measured import Measured
 from ele_core.runs.evaluations import StoredEvaluation
 
@@ -32,6 +34,8 @@ class Number:
     summary: str
     better: str = ""
     """`lower`, `higher`, or empty for a metric that is not of the space."""
+    proven: str = ""
+    """What is known if some pairs are not proven: the mean of the best cases, and how many pairs; else empty."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,14 +92,15 @@ class Headline:
 
     def numbers(self) -> list[Number]:
         """Every metric of the evaluation except `examples`, those of the space first."""
-        means = self.measured.outcome.metrics
+        means = without_bounds(self.measured.outcome.metrics)
         return [self._number(name, value) for name, value in means.items() if name != "examples"]
 
     def _number(self, name: str, value: float) -> Number:
         metric = self.metrics.get(name)
+        proven = note(name, self.measured.outcome.metrics, partial(self.text, name)).strip(" ()")
         summary = metric.summary if metric else SUMMARIES.get(name, "")
         better = "" if metric is None else BETTER[metric.direction]
-        return Number(name, label(name), self.text(name, value), summary, better)
+        return Number(name, label(name), self.text(name, value), summary, better, proven)
 
     def table(self, others: Sequence[StoredEvaluation], references: Sequence[Reference]) -> ResultsTable:
         """Published results, other evaluations of the run on the same split, and the one that is shown."""
@@ -103,7 +108,7 @@ class Headline:
         names = [*self.metrics, *(["exact_unseen"] if "exact_unseen" in own.metrics else [])]
 
         def row(name: str, kind: str, values: Mapping[str, float], note: str = "") -> ResultsRow:
-            texts = [self.text(metric, values[metric]) if metric in values else "–" for metric in names]
+            texts = [self.mean(metric, values) if metric in values else "–" for metric in names]
             return ResultsRow(name, kind, texts, values.get(primary), note)
 
         rows = [row(reference.name, "published", reference.values) for reference in references]
@@ -124,8 +129,15 @@ class Headline:
         right = sum(value > 0 for value in own) / count
         regression = sum(one <= 0 < other for one, other in zip(own, oracle, strict=True)) / count
         mean, best = self.measured.outcome.metrics, self.measured.oracle.metrics
-        compared = [(label(n), self.text(n, mean[n]), self.text(n, best[n])) for n in self.metrics if n in best]
+        compared = [(label(n), self.mean(n, mean), self.mean(n, best)) for n in self.metrics if n in best]
         return Loss(right, regression, max(0.0, 1 - right - regression), compared)
+
+    def mean(self, name: str, means: Mapping[str, float]) -> str:
+        """A mean as text, with its best case if some pairs are not proven: `1.52 (≥ 1.31)`."""
+        sign = {"min": "≥", "max": "≤"}
+        case = self.metrics[name].best_case if name in self.metrics else ""
+        best = f" ({sign[self.metrics[name].direction]} {self.text(name, means[case])})" if case in means else ""
+        return f"{self.text(name, means[name])}{best}"
 
     def text(self, name: str, value: float) -> str:
         """A value as text: shares as percentages, counts as whole numbers, others with four digits."""

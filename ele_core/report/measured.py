@@ -51,6 +51,8 @@ class Measured:
     energies: list[float]
     values: dict[str, list[float]]
     oracle_values: dict[str, list[float]]
+    best: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    """The best values that the predictions can have, of the metrics that are not proven for all of them."""
 
     def __len__(self) -> int:
         return len(self.energies)
@@ -72,7 +74,9 @@ def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
     """Read the predictions, and their metrics, from existing evaluations."""
     outcome, oracle = (outcome_of(run, model, wanted, oracle=oracle) for oracle in (False, True))
     rows, oracle_rows = outcome.rows, oracle.rows
-    names = [name for name in metrics_of(model) if rows and name in rows[0]]
+    metrics = metrics_of(model)
+    names = [name for name in metrics if rows and name in rows[0]]
+    bounded = [name for name in names if metrics[name].best_case in rows[0]]
     try:
         return Measured(
             outcome,
@@ -81,6 +85,7 @@ def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
             [float(row["energy"]) for row in rows],
             {name: [float(row[name]) for row in rows] for name in names},
             {name: [float(row[name]) for row in oracle_rows] for name in names},
+            {name: [float(row[metrics[name].best_case]) for row in rows] for name in bounded},
         )
     except (KeyError, ValueError, TypeError):
         fix = "Remove it and run the command again."

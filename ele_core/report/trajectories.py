@@ -38,6 +38,8 @@ class Trajectory:
     energies: list[float]
     scores: list[float]
     """The primary metric of the structure at each step."""
+    best_scores: list[float]
+    """The best values that these can have: the same unless the metric has bounds."""
     drawings: list[int]
 
 
@@ -82,24 +84,27 @@ class Way:
     texts: list[str]
     energies: list[float]
     scores: list[float]
+    best_scores: list[float]
     truth: str
 
     def drawn(self, decoder: str, note: str, group: str, row: int, drawings: Drawings) -> Trajectory:
         """The trajectory, with every structure drawn against the truth."""
         numbers = [drawings.number(text, self.truth) for text in self.texts]
         truth = drawings.number(self.truth)
-        return Trajectory(decoder, note, group, row, truth, self.steps, self.energies, self.scores, numbers)
+        measures = self.steps, self.energies, self.scores, self.best_scores
+        return Trajectory(decoder, note, group, row, truth, *measures, numbers)
 
 
 def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth: str) -> Way:
     """The way of the input at index `place`, without the last steps if they change nothing."""
     structures = model.space.Batch.cat([batch[place : place + 1] for batch in trace.structures])
     true = model.space.pack([model.space.parse(truth)])
-    scores = metric.function(structures, true[torch.zeros(len(structures), dtype=torch.long)]).tolist()
+    scores, best = metric.worst_and_best(structures, true[torch.zeros(len(structures), dtype=torch.long)])
     texts = [model.space.format(obj) for obj in model.space.unpack(structures)]
     energies = [float(f"{energies[place].item():.4g}") for energies in trace.energies]
     end = without_rest(texts, energies)
-    return Way(list(trace.steps)[:end], texts[:end], energies[:end], scores[:end], truth)
+    measures = energies[:end], scores[:end].tolist(), best[:end].tolist()
+    return Way(list(trace.steps)[:end], texts[:end], *measures, truth)
 
 
 def without_rest(texts: Sequence[str], energies: Sequence[float]) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ele_core import config as configuration
 from ele_core.config.resolve import as_table, merge
 from ele_core.errors import counted
-from ele_core.interfaces import Drawing, Kind, Metric, OutputSpace
+from ele_core.interfaces import Bounded, Drawing, Kind, Metric, OutputSpace
 from ele_core.numerics.sparse import SparseRows
 from ele_core.plugins import registry_of
 from ele_core.testing.output_packing import check_keys_tell_structures_apart, check_unpack_inverts_pack
@@ -29,7 +29,7 @@ USUAL: dict[Kind, str] = {"surrogate": "parts", "regressor": "stacked", "decoder
 
 @after(check_unpack_inverts_pack)
 def check_metrics_give_a_number_a_row(space: Space) -> None:
-    """There is at least one metric, names differ, and each metric gives (B,) finite floats."""
+    """There is at least one metric, names differ, and each metric gives (B,) finite floats, or `Bounded` with two."""
     batch = example_batch(space)
     names = [metric.name for metric in space.metrics]
     require(names, "the space has no metric: `metrics` needs at least one, the primary one first")
@@ -39,10 +39,14 @@ def check_metrics_give_a_number_a_row(space: Space) -> None:
             metric.direction in ("min", "max"),
             f"metric '{metric.name}': the direction is {metric.direction!r}, not 'min' or 'max'",
         )
-        values = metric.function(batch, batch.map(lambda tensor: tensor.flip(0)))
-        require(values.shape == (len(batch),), f"metric '{metric.name}' gives shape {tuple(values.shape)}, not (B,)")
-        require(values.is_floating_point(), f"metric '{metric.name}' gives {values.dtype}, not floats")
-        require(values.isfinite().all(), f"metric '{metric.name}' gives values that are not finite")
+        found = metric.function(batch, batch.map(lambda tensor: tensor.flip(0)))
+        lower, upper = (found.lower, found.upper) if isinstance(found, Bounded) else (found, found)
+        for values in (lower, upper):
+            shape = tuple(values.shape)
+            require(shape == (len(batch),), f"metric '{metric.name}' gives shape {shape}, not (B,)")
+            require(values.is_floating_point(), f"metric '{metric.name}' gives {values.dtype}, not floats")
+            require(values.isfinite().all(), f"metric '{metric.name}' gives values that are not finite")
+        require((lower <= upper).all(), f"metric '{metric.name}' gives a lower bound above the upper one")
 
 
 @after(check_metrics_give_a_number_a_row)
@@ -51,10 +55,10 @@ def check_metrics_are_best_on_equals(space: Space) -> None:
     batch = example_batch(space)
     for metric in space.metrics:
         sign = 1 if metric.direction == "min" else -1
-        ideal = sign * metric.function(batch, batch)
+        ideal = sign * metric.values(batch, batch)
         for shift in range(1, len(batch)):
             other = batch[torch.arange(len(batch)).roll(shift)]
-            better = sign * metric.function(other, batch) < ideal
+            better = sign * metric.values(other, batch) < ideal
             what = f"metric '{metric.name}' rates another structure better than the truth itself"
             require(not better.any(), f"{what}: is its direction '{metric.direction}' right?")
 
@@ -199,7 +203,7 @@ def operations(space: Space, *, seedless: bool = False) -> dict[str, Callable[[A
 
 def against_example(space: Space, metric: Metric[Any], batch: Any) -> Tensor:
     """The metric of a batch, with the first example as the truth of every row."""
-    return metric.function(batch, repeated(example_batch(space)[:1], len(batch)))
+    return metric.values(batch, repeated(example_batch(space)[:1], len(batch)))
 
 
 def one_property(space: Space, name: str, batch: Any) -> Tensor:

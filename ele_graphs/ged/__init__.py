@@ -5,7 +5,7 @@ node, insert, delete or relabel an edge, each at cost 1, as `networkx.graph_edit
 edges match by label.
 
     edit_distances(predicted, truth)                          # (B,) int64, exact
-    edit_distance_bounds(predicted, truth, budget=10_000)     # Bounds(lower, upper), limited work per pair
+    edit_distance_bounds(predicted, truth)                    # Bounds(lower, upper), limited work per pair
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MAX_NODES", "Bounds", "PackedGraphs", "edit_distance_bounds", "edit_distances"]
+__all__ = ["MAX_NODES", "Bounds", "PackedGraphs", "default_budgets", "edit_distance_bounds", "edit_distances"]
 
 MAX_NODES = 64  # the memory of a search grows as the cube of this: about 1 MB per thread
 PAIRS_PER_CHUNK = 64
 UNLIMITED = sys.maxsize
+SMALL, SMALLEST_BUDGET = 12, 16
+"""The most nodes of graphs that get the whole budget, and the budget that is left for the largest graphs."""
 
 
 class PackedGraphs(Protocol):
@@ -73,54 +75,68 @@ def edit_distances(
 
     GED(a, b) = min_p sum_i [a_i != b_p(i)] + sum_{i<j} [A_ij != B_p(i)p(j)], p over the permutations of both graphs
     padded with virtual nodes to the same size. The two batches may differ in m. Two unlike molecules of 9 atoms take
-    about a tenth of a millisecond, of 18 tens of milliseconds, and each further atom about doubles that;
+    about a tenth of a millisecond, of 18 about ten milliseconds, and each further atom nearly doubles that;
     for larger graphs see `edit_distance_bounds`. Ctrl-C stops a search at once.
 
     edge_labels: whether a changed edge label counts; node labels always count.
     threads: how many threads work; torch's number of threads by default.
     progress: called in this thread with the number of pairs just finished.
     """
-    return _solve(batch_a, batch_b, edge_labels, UNLIMITED, threads, progress).upper
+    budgets = torch.full((_check_pairs(batch_a, batch_b),), UNLIMITED)
+    return _solve(batch_a, batch_b, edge_labels, budgets, threads, progress).upper
 
 
 def edit_distance_bounds(
     batch_a: PackedGraphs,
     batch_b: PackedGraphs,
     *,
-    budget: int,
+    budget: int | Tensor | None = None,
     edge_labels: bool = True,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Bounds:
-    """Bounds on the distances of `edit_distances`, from at most `budget` search nodes per pair (a few µs each).
+    """Bounds on the distances of `edit_distances`, from about `budget` search nodes per pair at most (a few µs each).
 
-    The upper bound is the cost of an edit path found, the lower one the least bound of the unexplored branches.
+    The upper bound is the cost of an edit path found; no path costs less than the lower bound. By default the budget
+    depends on the sizes of a pair: see `default_budgets`. A tensor (B,) has a budget for each pair.
     """
-    if budget < 1:
-        msg = f"edit_distance_bounds: budget is {budget}; give at least 1 search node per pair."
+    pairs = _check_pairs(batch_a, batch_b)
+    budgets = default_budgets(batch_a, batch_b) if budget is None else torch.as_tensor(budget).expand(pairs)
+    if (budgets < 1).any():
+        msg = f"edit_distance_bounds: budget is {int(budgets.min())}; give at least 1 search node per pair."
         raise ValueError(msg)
-    return _solve(batch_a, batch_b, edge_labels, budget, threads, progress)
+    return _solve(batch_a, batch_b, edge_labels, budgets, threads, progress)
+
+
+def default_budgets(batch_a: PackedGraphs, batch_b: PackedGraphs, small: int = 100_000) -> Tensor:
+    """Search nodes for each pair (B,): `small` for graphs of up to 12 nodes, by default far more than molecules need.
+
+    Beyond that the number falls with the fifth power of the size, to 2,094 for 26 nodes: a pair takes at most some tens
+    of milliseconds, whatever its size. The number depends on the pair alone, never on the clock.
+    """
+    size = torch.maximum(*((batch.nodes != 0).sum(1) for batch in (batch_a, batch_b))).clamp(min=SMALL)
+    return (small * (SMALL / size.double()) ** 5).long().clamp(min=min(small, SMALLEST_BUDGET))
 
 
 def _solve(
     a: PackedGraphs,
     b: PackedGraphs,
     edge_labels: bool,
-    budget: int,
+    budgets: Tensor,
     threads: int | None,
     progress: Callable[[int], None] | None,
 ) -> Bounds:
     """Solve all pairs, in chunks distributed over threads."""
-    pairs = _check_pairs(a, b)
     from ele_graphs.ged.kernels import solve_pairs  # here, so that importing this package does not import numba
 
-    bounds = torch.zeros(pairs, 2, dtype=torch.int64)
+    bounds = torch.zeros(len(budgets), 2, dtype=torch.int64)
 
     def solve(some: slice, stop: Flag) -> None:
         nodes_a, edges_a, nodes_b, edges_b = (_labels(x[some]) for x in (a.nodes, a.edges, b.nodes, b.edges))
-        solve_pairs(nodes_a, edges_a, nodes_b, edges_b, edge_labels, budget, stop, bounds[some].numpy())
+        own = budgets[some].cpu().contiguous().numpy(), stop, bounds[some].numpy()
+        solve_pairs(nodes_a, edges_a, nodes_b, edges_b, edge_labels, *own)
 
-    in_threads(solve, pairs, PAIRS_PER_CHUNK, threads, progress)
+    in_threads(solve, len(budgets), PAIRS_PER_CHUNK, threads, progress)
     return Bounds(lower=bounds[:, 0].contiguous(), upper=bounds[:, 1].contiguous())
 
 

@@ -1,4 +1,4 @@
-"""The compiled search behind `ele_graphs.ged`: depth-first branch and bound over node mappings.
+"""The compiled search behind `ele_graphs.ged`: branch and bound over node mappings, by iterative deepening.
 
 With unit costs it never pays to delete a node and insert another if one could be turned into the other, so the
 smaller graph is padded with virtual nodes (label 0, no edges) to the n nodes of the larger one. With the node labels on
@@ -43,6 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FAR = 1 << 30
+RESTARTS, CHANGES = 8, 3  # mappings improved anew before each pass, and the swaps that change the best one for that
 
 # Rows of `Levels.vector`, the part of a level that has one entry per node …
 ROW_PRICE = 0  # dual prices: ROW_PRICE[u] + COLUMN_PRICE[v] <= C[u, v], equal if u is matched with v
@@ -56,8 +57,9 @@ CHILD_BOUND = 7
 STATE = 8  # … and one row of single numbers: the doubled cost of the fixed part, the row branched on, its columns left
 FIXED, ROW, CHILDREN = 0, 1, 2
 
-# Rows of the working memory: a shortest augmenting path, and for each column the first one interchangeable with it.
-DISTANCE, PREVIOUS, SEEN, TWIN = 0, 1, 2, 3
+# Rows of the working memory: a shortest augmenting path, for each column the first one interchangeable with it, the
+# best mapping found, and one that is tried.
+DISTANCE, PREVIOUS, SEEN, TWIN, BEST, TRIAL = 0, 1, 2, 3, 4, 5
 
 
 class Levels(NamedTuple):
@@ -88,14 +90,14 @@ def solve_pairs(
     nodes_b: Labels,
     edges_b: Labels,
     edge_labels: bool,
-    budget: int,
+    budgets: NDArray[np.int64],
     stop: Flag,
     bounds: NDArray[np.int64],
 ) -> None:
     """Fill bounds (B, 2) with a lower and an upper bound of each pair, equal unless the budget ran out.
 
-    nodes (B, m), edges (B, m, m), zero is "nothing there"; budget: the largest number of search nodes per pair;
-    stop: (1,), set to 1 by another thread to return early.
+    nodes (B, m), edges (B, m, m), zero is "nothing there"; budgets (B,): the largest number of search nodes of each
+    pair; stop: (1,), set to 1 by another thread to return early.
     """
     n = max(most_nodes(nodes_a), most_nodes(nodes_b))
     first, second = np.zeros((n, n), np.int32), np.zeros((n, n), np.int32)
@@ -106,7 +108,7 @@ def solve_pairs(
         np.zeros((n + 1, 2 * n, 1 + labels_at_most), np.int32),
         np.zeros((n + 1, STATE + 1, max(n, CHILDREN + 1)), np.int32),
     )
-    scratch = np.zeros((TWIN + 1, n), np.int32)
+    scratch = np.zeros((TRIAL + 1, n), np.int32)
     for pair in range(len(nodes_a)):
         if stop[0]:
             return
@@ -115,41 +117,72 @@ def solve_pairs(
         count_b, labels = load(nodes_b[pair], edges_b[pair], edge_labels, codes, labels, second)
         a, b = (first, second) if count_a <= count_b else (second, first)
         real, total = min(count_a, count_b), max(count_a, count_b)
-        bounds[pair, 0], bounds[pair, 1] = search(a, b, real, total, labels, budget, stop, levels, scratch)
+        bounds[pair, 0], bounds[pair, 1] = search(a, b, real, total, labels, budgets[pair], stop, levels, scratch)
 
 
 @compiled
 def search(
     a: Ints, b: Ints, real: int, n: int, labels: int, budget: int, stop: Flag, levels: Levels, scratch: Ints
 ) -> tuple[int, int]:
-    """Bounds of the distance between a, with `real` nodes, and b, with n >= real nodes."""
+    """Bounds of the distance between a, with `real` nodes, and b, with n >= real nodes.
+
+    Iterative deepening: each pass looks for a mapping of cost `lower` and visits only nodes whose bound allows it. A
+    pass that finds none proves `lower` + 1. The last pass visits most of the nodes; if the budget runs out, the lower
+    bound is what the passes before have proved.
+    """
     vector = levels.vector
     find_twins(b, n, scratch)
     open_root(a, b, n, labels, levels, scratch)
-    bound = doubled_bound(levels.cost[0], vector[0], n)
-    best = improved_cost(a, b, n, vector[0, MATCH], scratch[PREVIOUS])
+    root = doubled_bound(levels.cost[0], vector[0], n)
+    lower = (root + 1) // 2
+    scratch[TRIAL, :n] = vector[0, MATCH, :n]
+    improve(a, b, n, scratch[TRIAL])
+    best = keep_better(a, b, n, scratch[TRIAL], FAR, scratch)
+    visited, draws = 1, 1
+    while lower < best:
+        best, visited = deepen(a, b, real, n, labels, lower, best, root, visited, budget, stop, levels, scratch)
+        if visited >= budget or stop[0]:
+            return lower, best
+        lower += 1
+        best, draws = restarted(a, b, n, lower, best, draws, scratch)
+        visited += RESTARTS * n // 2  # to improve a mapping takes about as long as to visit n / 2 nodes
+    return best, best
+
+
+@compiled
+def deepen(
+    a: Ints,
+    b: Ints,
+    real: int,
+    n: int,
+    labels: int,
+    goal: int,
+    best: int,
+    bound: int,
+    visited: int,
+    budget: int,
+    stop: Flag,
+    levels: Levels,
+    scratch: Ints,
+) -> tuple[int, int]:
+    """Depth-first search for a mapping of cost `goal`, below which there is none; returns best and visited, updated."""
+    vector, limit = levels.vector, 2 * goal + 1
     depth = -1
-    visited = 1
     while True:
-        if bound < 2 * best - 1:  # a mapping below here could cost best - 1 or less
+        if bound < limit:
             depth += 1
-            choose_row(levels.cost[depth], levels.inner[depth], vector[depth], real, n, 2 * best - 1 - bound, scratch)
-            list_children(levels.cost[depth], vector[depth], n, bound, 2 * best - 1, scratch)
+            choose_row(levels.cost[depth], levels.inner[depth], vector[depth], real, n, limit - bound, scratch)
+            list_children(levels.cost[depth], vector[depth], n, bound, limit, scratch)
         while depth >= 0 and vector[depth, STATE, CHILDREN] == 0:
             depth -= 1
-        if depth < 0:
-            return best, best
-        if visited >= budget or stop[0]:
-            return lowest_open(vector, depth, best), best
+        if depth < 0 or best <= goal or visited >= budget or stop[0]:
+            return best, visited
         vector[depth, STATE, CHILDREN] -= 1
-        pick = vector[depth, STATE, CHILDREN]
-        bound = vector[depth, CHILD_BOUND, pick]
-        if bound < 2 * best - 1:
-            visited += 1
-            open_child(a, b, n, labels, levels, scratch, depth, vector[depth, CHILD, pick])
-            bound = doubled_bound(levels.cost[depth + 1], vector[depth + 1], n)
-        if bound < 2 * best - 1:
-            best = min(best, mapping_cost(a, b, n, vector[depth + 1, MATCH]))
+        visited += 1
+        open_child(a, b, n, labels, levels, scratch, depth, vector[depth, CHILD, vector[depth, STATE, CHILDREN]])
+        bound = doubled_bound(levels.cost[depth + 1], vector[depth + 1], n)
+        if bound < limit:
+            best = keep_better(a, b, n, vector[depth + 1, MATCH], best, scratch)
 
 
 @compiled
@@ -310,16 +343,6 @@ def doubled_bound(cost: Ints, vector: Ints, n: int) -> int:
 
 
 @compiled
-def lowest_open(vector: Ints, depth: int, best: int) -> int:
-    """The lower bound left when the search stops early: the least bound of the branches not yet explored."""
-    lowest = 2 * best
-    for level in range(depth + 1):
-        for place in range(vector[level, STATE, CHILDREN]):
-            lowest = min(lowest, vector[level, CHILD_BOUND, place])
-    return (lowest + 1) // 2
-
-
-@compiled
 def mapping_cost(a: Ints, b: Ints, n: int, mapping: Ints) -> int:
     """sum_{i<=j} [A_ij != B_p(i)p(j)]."""
     cost = 0
@@ -330,23 +353,55 @@ def mapping_cost(a: Ints, b: Ints, n: int, mapping: Ints) -> int:
 
 
 @compiled
-def improved_cost(a: Ints, b: Ints, n: int, mapping: Ints, swapped: Ints) -> int:
-    """The cost of a mapping after swapping pairs of images as long as that helps; `mapping` is not changed."""
-    for i in range(n):
-        swapped[i] = mapping[i]
-    best = mapping_cost(a, b, n, swapped)
+def restarted(a: Ints, b: Ints, n: int, enough: int, best: int, draws: int, scratch: Ints) -> tuple[int, int]:
+    """Improve some changed copies of the best mapping; returns the least cost and the state of the draws."""
+    mapping, trial = scratch[BEST], scratch[TRIAL]
+    for _ in range(RESTARTS):
+        if best <= enough:
+            break
+        trial[:n] = mapping[:n]
+        for _ in range(CHANGES):
+            draws = (draws * 1103515245 + 12345) & 0x7FFFFFFF  # a generator of our own: the same on all machines
+            i, j = (draws >> 8) % n, (draws >> 16) % n
+            trial[i], trial[j] = trial[j], trial[i]
+        improve(a, b, n, trial)
+        best = keep_better(a, b, n, trial, best, scratch)
+    return best, draws
+
+
+@compiled
+def keep_better(a: Ints, b: Ints, n: int, mapping: Ints, best: int, scratch: Ints) -> int:
+    """Remember a mapping that costs at most `best`; returns the least cost."""
+    cost = mapping_cost(a, b, n, mapping)
+    if cost <= best:
+        scratch[BEST, :n] = mapping[:n]
+    return min(cost, best)
+
+
+@compiled
+def improve(a: Ints, b: Ints, n: int, mapping: Ints) -> None:
+    """Swap the images of two nodes as long as that helps."""
     improving = True
     while improving:
         improving = False
         for i in range(n):
             for j in range(i):
-                swapped[i], swapped[j] = swapped[j], swapped[i]
-                cost = mapping_cost(a, b, n, swapped)
-                if cost < best:
-                    best, improving = cost, True
-                else:
-                    swapped[i], swapped[j] = swapped[j], swapped[i]
-    return best
+                if gain(a, b, n, mapping, i, j) > 0:
+                    mapping[i], mapping[j] = mapping[j], mapping[i]
+                    improving = True
+
+
+@compiled
+def gain(a: Ints, b: Ints, n: int, mapping: Ints, i: int, j: int) -> int:
+    """How much cheaper a mapping becomes if the images of i and j are swapped."""
+    s, t = mapping[i], mapping[j]
+    value = int(a[i, i] != b[s, s]) - int(a[i, i] != b[t, t]) + int(a[j, j] != b[t, t]) - int(a[j, j] != b[s, s])
+    for k in range(n):
+        if k not in (i, j):
+            image = mapping[k]
+            value += int(a[i, k] != b[s, image]) - int(a[i, k] != b[t, image])
+            value += int(a[j, k] != b[t, image]) - int(a[j, k] != b[s, image])
+    return value
 
 
 @compiled

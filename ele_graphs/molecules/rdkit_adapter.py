@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import eq
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -44,8 +45,12 @@ LABEL, ROOM, SMALLEST = 0.7, 0.9, 4.5
 """In ångström: the space that the symbol of an atom needs, the space around a molecule, and the smallest picture."""
 WIDEST = 2.5
 """How many times wider or higher a picture may be than asked for, to be at the scale of another one."""
+STEPS = 5_000
+"""The most steps of the search for the common part of two molecules; most drugs need some hundreds."""
 LEAST_APART, BOND = 0.6, (1.0, 1.9)
 """How far apart two atoms of a readable picture are at least, and how long its bonds are; RDKit draws bonds of 1.5."""
+Pair = tuple[int, int]
+"""An atom of a molecule and the atom of a reference that it is paired with."""
 _BOND_NAMES = {kind: name for name, kind in BOND_TYPES.items()}
 
 MOST_BONDS = 8
@@ -291,9 +296,15 @@ def _drawn(
         options.prepareMolsBeforeDrawing = False
         options.clearBackground = False
         options.setHighlightColour(HIGHLIGHT)
-        canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
+        canvas.DrawMolecule(_kekulized(molecule), highlightAtoms=atoms, highlightBonds=bonds)
         canvas.FinishDrawing()
         return canvas.GetDrawingText()
+
+
+def _kekulized(molecule: Chem.Mol) -> Chem.Mol:
+    """The molecule with the double bonds of its aromatic rings, as in the graphs that are predicted."""
+    Chem.Kekulize(molecule, clearAromaticFlags=True)
+    return molecule
 
 
 def _laid_out(molecule: Chem.Mol) -> Chem.Mol:
@@ -452,54 +463,108 @@ def _donor(atoms: Iterable[Chem.Atom], order: dict[int, int]) -> Chem.Atom | Non
 
 
 def _compared(molecule: Chem.Mol, reference: Chem.Mol) -> tuple[list[int], list[int]]:
-    """Atoms and bonds of `molecule` outside its largest common connected part with `reference` (sought for a second).
+    """Atoms and bonds of `molecule` that `reference` does not share.
 
-    Moves `molecule` so that the part lies as in `reference`, mirrored if that fits better; equal molecules get equal
-    coordinates.
+    Both are laid on each other by their largest common connected part, and from there on atom by atom. Moves `molecule`
+    so that what is paired lies as in `reference`, mirrored if that fits better; equal molecules get equal coordinates.
     """
-    common = rdFMCS.FindMCS([molecule, reference], timeout=1)
-    pattern: Any = Chem.MolFromSmarts(common.smartsString or "[#0]")  # [#0] matches nothing
+    pattern: Any = Chem.MolFromSmarts(_common_part(molecule, reference) or "[#0]")  # [#0] matches nothing
     matches = molecule.GetSubstructMatches(pattern, uniquify=False, maxMatches=24)
     there = reference.GetSubstructMatch(pattern)
     maps = [list(zip(match, there, strict=True)) for match in matches if there]
-    nearest = maps[0] if maps else []
-    if len(there) > 2:
-        nearest = min(maps, key=lambda pairs: _apart(molecule, reference, pairs))
-        _lay_on(molecule, reference, nearest)
-    match = tuple(own for own, _ in nearest)
-    shared = {
-        molecule.GetBondBetweenAtoms(match[bond.GetBeginAtomIdx()], match[bond.GetEndAtomIdx()]).GetIdx()
-        for bond in (pattern.GetBonds() if match else ())
-    }
-    alike = set(match) - set(_charged_otherwise(molecule, reference, nearest))
-    atoms = [i for i in range(molecule.GetNumAtoms()) if i not in alike]
-    return atoms, [i for i in range(molecule.GetNumBonds()) if i not in shared]
+    pairs = maps[0] if maps else []
+    if len(pairs) > 2:
+        common = min(maps, key=lambda each: _apart(molecule, reference, each))
+        pairs = _continued(molecule, reference, common)
+        _lay_on(molecule, reference, pairs, common)
+    return _unshared(molecule, reference, dict(pairs))
 
 
-def _apart(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[tuple[int, int]]) -> tuple[int, float]:
+def _apart(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[Pair]) -> tuple[int, float]:
     """How many atoms of `pairs` differ in charge, and how far apart they lie when one molecule is laid on the other."""
-    charged = _charged_otherwise(molecule, reference, pairs)
-    return len(charged), rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs)
+    charged = sum(_label(molecule, own) != _label(reference, other) for own, other in pairs)
+    return charged, rdMolAlign.AlignMol(Chem.Mol(molecule), reference, atomMap=pairs)
 
 
-def _charged_otherwise(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """The atoms of `molecule` whose partners in `reference` have another charge."""
-    return [i for i, j in pairs if _charge_at(molecule, i) != _charge_at(reference, j)]
+def _label(molecule: Chem.Mol, place: int) -> tuple[int, int]:
+    """The element and the charge of an atom."""
+    atom = molecule.GetAtomWithIdx(place)
+    return atom.GetAtomicNum(), atom.GetFormalCharge()
 
 
-def _charge_at(molecule: Chem.Mol, place: int) -> int:
-    return int(molecule.GetAtomWithIdx(place).GetFormalCharge())
+def _common_part(molecule: Chem.Mol, reference: Chem.Mol) -> str:
+    """The largest common connected part that is found in `STEPS` steps, as SMARTS; empty if there is none."""
+    parameters = rdFMCS.MCSParameters()
+    parameters.ProgressCallback = _StopAfterSteps()
+    return str(rdFMCS.FindMCS([molecule, reference], parameters).smartsString)
 
 
-def _lay_on(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[tuple[int, int]]) -> None:
-    """Give the atoms of `pairs` the places they have in `reference`, or only turn it if that is unreadable."""
-    fixed = Chem.Mol(molecule)
-    rdDepictor.GenerateDepictionMatching2DStructure(fixed, reference, [(other, own) for own, other in pairs])
-    if _readable(fixed):
-        molecule.RemoveAllConformers()
-        molecule.AddConformer(fixed.GetConformer())
-    else:
-        rdMolAlign.AlignMol(molecule, reference, atomMap=pairs)
+class _StopAfterSteps(rdFMCS.MCSProgress):
+    """Stops a search after `STEPS` steps: a limit in seconds would give other pictures on other machines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = STEPS
+
+    def __call__(self, *_: Any) -> bool:
+        self.left -= 1
+        return self.left > 0
+
+
+def _continued(molecule: Chem.Mol, reference: Chem.Mol, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of atoms, then pairs of their neighbours, the most alike first, then of the neighbours of those."""
+    found, here, there = list(pairs), {own for own, _ in pairs}, {other for _, other in pairs}
+    for own, other in found:  # grows on the way
+        beside = _bonded(molecule, own), _bonded(reference, other)
+        alike = sorted((-sum(map(eq, a, b)), i, j) for i, a in beside[0].items() for j, b in beside[1].items())
+        for _, i, j in alike:
+            if i not in here and j not in there:
+                here.add(i)
+                there.add(j)
+                found.append((i, j))
+    return found
+
+
+def _bonded(molecule: Chem.Mol, atom: int) -> dict[int, tuple[Any, ...]]:
+    """Each neighbour of an atom, and what tells it from others: element, bond, ring, its own neighbours."""
+    found = {}
+    for bond in molecule.GetAtomWithIdx(atom).GetBonds():
+        other = bond.GetOtherAtom(molecule.GetAtomWithIdx(atom))
+        around = sorted(each.GetAtomicNum() for each in other.GetNeighbors())
+        found[other.GetIdx()] = other.GetAtomicNum(), bond.GetBondType(), other.IsInRing(), len(around), around
+    return found
+
+
+def _unshared(molecule: Chem.Mol, reference: Chem.Mol, paired: dict[int, int]) -> tuple[list[int], list[int]]:
+    """Atoms without a partner of the same element and charge, and bonds that the partners of their atoms do not have."""
+    atoms = [
+        place
+        for place in range(molecule.GetNumAtoms())
+        if place not in paired or _label(molecule, place) != _label(reference, paired[place])
+    ]
+    bonds = []
+    for bond in molecule.GetBonds():
+        ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        known = all(end in paired for end in ends)
+        there = reference.GetBondBetweenAtoms(*(paired[end] for end in ends)) if known else None
+        if there is None or there.GetBondType() != bond.GetBondType():
+            bonds.append(bond.GetIdx())
+    return atoms, bonds
+
+
+def _lay_on(molecule: Chem.Mol, reference: Chem.Mol, *choices: Sequence[Pair]) -> None:
+    """Give the atoms of the first choice of pairs the places they have in `reference`, if the result is readable.
+
+    Else those of the next choice; if none is readable, only turn the molecule.
+    """
+    for pairs in choices:
+        fixed = Chem.Mol(molecule)
+        rdDepictor.GenerateDepictionMatching2DStructure(fixed, reference, [(other, own) for own, other in pairs])
+        if _readable(fixed):
+            molecule.RemoveAllConformers()
+            molecule.AddConformer(fixed.GetConformer())
+            return
+    rdMolAlign.AlignMol(molecule, reference, atomMap=list(choices[-1]))
 
 
 def _readable(molecule: Chem.Mol) -> bool:

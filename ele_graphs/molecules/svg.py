@@ -79,13 +79,21 @@ def tenths(value: int, before: str) -> str:
 
 
 def join_lines(root: ElementTree.Element) -> None:
-    """Join each line to the one before if both have the same opaque style: their order does not show."""
-    before = None
+    """Join the lines of the same style within each row of opaque lines: bonds only touch, so their order does not show.
+
+    Lines of another width, such as highlights below the bonds, end a row.
+    """
+    row: dict[str, ElementTree.Element] = {}
+    width = ""
     for element in list(root):
-        style = element.get("style", "")
-        line = element.tag == PATH and NO_FILL in style.split(";") and "opacity" not in style
-        if line and before is not None and before.get("style") == style:
-            before.set("d", before.get("d", "") + element.get("d", ""))
+        parts = element.get("style", "").split(";")
+        own = next((part for part in parts if part.startswith("stroke-width")), "")
+        line = element.tag == PATH and NO_FILL in parts and not any("opacity" in part for part in parts)
+        if not line or own != width:
+            row, width = {}, own
+        if not line:
+            continue
+        first = row.setdefault(element.get("style", ""), element)
+        if first is not element:
+            first.set("d", first.get("d", "") + element.get("d", ""))
             root.remove(element)
-        else:
-            before = element if line else None

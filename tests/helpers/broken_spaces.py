@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from pydantic import ConfigDict
 
-from ele_core.interfaces import Drawing, Metric, OutputSpace
+from ele_core.interfaces import Bounded, Drawing, Metric, OutputSpace
 from ele_core.numerics.sparse import SparseRows
 from ele_sequences.space import SequenceSpace, Tokens, close_gaps
 
@@ -331,6 +331,13 @@ class MeasuresTheWholeBatch(OneMetric):
 class MeasuresNothing(OneMetric):
     def measure(self, predicted, true):
         return super().measure(predicted, true) / 0
+
+
+@caught_by("check_metrics_give_a_number_a_row")
+class MixesUpItsBounds(OneMetric):
+    def measure(self, predicted, true):
+        value = super().measure(predicted, true)
+        return Bounded(lower=value + 1, upper=value)
 
 
 @caught_by("check_metrics_are_best_on_equals")

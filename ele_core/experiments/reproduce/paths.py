@@ -54,7 +54,7 @@ def follow(
     for place in chosen:
         batch, step = trace.structures[place][own], int(trace.steps[place])
         structure = space.unpack(batch)[0]
-        energy, value = float(trace.energies[place][number]), float(metric.function(batch, truths[own])[0])
+        energy, value = float(trace.energies[place][number]), float(metric.values(batch, truths[own])[0])
         steps.append({"step": step, "structure": space.format(structure), "energy": energy, metric.name: value})
         caption = [f"step {step}", f"energy {energy:.3f}, {metric.name} {value:g}"]
         cells.append(Cell(space.render(structure, truth), caption))

@@ -39,7 +39,7 @@ function legend({ name, distinct, low, high, share }) {
 }
 
 function detail(row) {
-  const name = `${PRIMARY.label} ${scoreText(PRIMARY, score(PRIMARY, row))}, energy ${number(ROWS.energy[row], 3)}`;
+  const name = `${PRIMARY.label} ${scoreText(PRIMARY, score(PRIMARY, row), bestScore(PRIMARY, row))}, energy ${number(ROWS.energy[row], 3)}`;
   const side = (title, which) => [element("p", {}, element("b", {}, title)), ...drawing(plain(row, which), { beside: [plain(row, 1 - which)] })];
   byId("map-detail").replaceChildren(...[...side("truth", 1), ...side("prediction", 0)].filter(Boolean), element("p", { class: "faint" }, name));
 }

@@ -7,7 +7,12 @@ const STEP = 24;
 const gallery = { limit: STEP };
 const score = (metric, row) => ROWS.metrics[metric.name][row];
 const isRight = (row) => ROWS.metrics.exact[row] > 0;
-const scoreText = (metric, value) => (metric.share ? (value > 0 ? "yes" : "no") : number(value));
+const bestScore = (metric, row) => ROWS.best[metric.name]?.[row];
+// A value as text; if it is known only between bounds, both of them.
+function scoreText(metric, value, best = value) {
+  if (best !== value) return metric.better === "min" ? `≤ ${number(value)}, ≥ ${number(best)}` : `≥ ${number(value)}, ≤ ${number(best)}`;
+  return metric.share ? (value > 0 ? "yes" : "no") : number(value);
+}
 
 const SORTS = (() => {
   const worst = PRIMARY.better === "min" ? -1 : 1;
@@ -31,12 +36,12 @@ function plain(row, side) {
 }
 
 function chip(row) {
-  const text = PRIMARY.name === "exact" ? (isRight(row) ? "exact" : "wrong") : `${PRIMARY.label} ${scoreText(PRIMARY, score(PRIMARY, row))}`;
+  const text = PRIMARY.name === "exact" ? (isRight(row) ? "exact" : "wrong") : `${PRIMARY.label} ${scoreText(PRIMARY, score(PRIMARY, row), bestScore(PRIMARY, row))}`;
   return element("span", { class: `chip ${isRight(row) ? "yes" : "no"}` }, element("span", { "aria-hidden": "true" }, isRight(row) ? "✓" : "✗"), text);
 }
 
 function example(row) {
-  const others = DATA.metrics.slice(1).filter((m) => m.name !== "exact").map((m) => element("span", {}, `${m.label} ${scoreText(m, score(m, row))}`));
+  const others = DATA.metrics.slice(1).filter((m) => m.name !== "exact").map((m) => element("span", {}, `${m.label} ${scoreText(m, score(m, row), bestScore(m, row))}`));
   const pane = (side, name) => element("figure", {}, element("figcaption", {}, name), element("div", { class: "pane" }, drawing(plain(row, side), { beside: [plain(row, 1 - side)] })));
   return element("article", { class: "example", "data-row": row },
     element("header", {},

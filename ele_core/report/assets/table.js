@@ -1,6 +1,10 @@
 // The predictions that the filters leave, as a table: copied for a spreadsheet, or as a CSV file.
-const TABLE = ["input", "prediction", "truth", "energy", ...DATA.metrics.map((metric) => metric.name)];
-const cells = (row) => TABLE.map((name) => (ROWS[name] ?? ROWS.metrics[name])[row] ?? "");
+const COLUMNS = {
+  input: ROWS.input, prediction: ROWS.prediction, truth: ROWS.truth, energy: ROWS.energy,
+  ...Object.assign({}, ...DATA.metrics.map((m) => ({ [m.name]: ROWS.metrics[m.name], ...(ROWS.best[m.name] && { [m.best_case]: ROWS.best[m.name] }) }))),
+};
+const TABLE = Object.keys(COLUMNS);
+const cells = (row) => TABLE.map((name) => COLUMNS[name][row] ?? "");
 const csvCell = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
 const tsvCell = (value) => String(value).replaceAll(/[\t\r\n]+/g, " ");
 const asCsv = (rows) => [TABLE, ...rows.map(cells)].map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");

@@ -5,7 +5,7 @@ function showChosen() {
   const chosen = WAYS[Number(byId("way-example").value)];
   showWay({
     ...chosen, stored: DATA.drawings, goal: chosen.truth, about: [["input", ROWS.input[chosen.row]]],
-    facts: (i) => [["energy", number(chosen.energies[i])], [PRIMARY.label, scoreText(PRIMARY, chosen.scores[i])]],
+    facts: (i) => [["energy", number(chosen.energies[i])], [PRIMARY.label, scoreText(PRIMARY, chosen.scores[i], chosen.best_scores[i])]],
   });
 }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
 
-from ele_core.interfaces import Drawing
+from ele_core.interfaces import Bounded, Drawing
 from ele_core.report import Wanted, write_report
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
@@ -299,3 +300,31 @@ def test_a_comparison_opens_and_loads_nothing(visit, words_run, words_page, tmp_
     assert "<b>other" in shown.locator("h1").inner_text()
     assert shown.locator("#joint svg").count() == 2
     assert shown.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_a_distance_that_is_not_proven_is_shown_with_both_bounds(visit, words_run, tmp_path, monkeypatch):
+    known = SequenceSpace.metrics.fget
+
+    def bounded(space):
+        def between(predicted, true):
+            value = distance.function(predicted, true)
+            return Bounded(value, value + 3 * (value > 0))
+
+        exact, distance = known(space)
+        return dataclasses.replace(distance, function=between), exact
+
+    monkeypatch.setattr(SequenceSpace, "metrics", property(bounded))
+    folder = tmp_path / "run"
+    shutil.copytree(words_run, folder)
+    run, wanted = Run(folder), Wanted(limit=20, examples=9)
+    shown = visit(write_report(run, wanted, Monitor()))
+    assert " of 20 not proven" in shown.locator(".number.first .about").inner_text()
+    values = run.evaluation(run.model(), wanted.settings(oracle=False)).rows
+    wrong = next(row for row in values if row["edit_distance"] != row["edit_distance_at_least"])
+    shown.locator("#gallery-outcome").select_option("wrong")
+    chips = shown.locator(".chip.no").all_inner_texts()
+    assert any(f"≤ {wrong['edit_distance']}, ≥ {wrong['edit_distance_at_least']}" in chip for chip in chips)
+    with shown.expect_download() as download:
+        shown.locator("#table-csv").click()
+    header = Path(download.value.path()).read_text("utf-8").splitlines()[0]
+    assert header.endswith("edit_distance,edit_distance_at_least,exact")

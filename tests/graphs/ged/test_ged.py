@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ele_graphs.ged import MAX_NODES, edit_distance_bounds, edit_distances
+from ele_graphs.ged import MAX_NODES, default_budgets, edit_distance_bounds, edit_distances
 
 
 @dataclass(frozen=True)
@@ -175,6 +175,55 @@ def test_bounds_enclose_the_distance_and_meet_with_a_large_budget(edge_labels: b
     assert shares == sorted(shares)
     assert shares[0] < 1
     assert shares[-1] == 1
+
+
+def test_pairs_of_drug_size_a_few_edits_apart_are_exact_within_the_default_budget() -> None:
+    trees = random_trees(40, 26, seed=40)
+    assert edit_distance_bounds(trees, permuted(edited(trees, edits=4), seed=42)).exact.all()
+
+
+def test_the_default_budget_depends_on_the_larger_graph_of_a_pair_alone() -> None:
+    sizes = [(9, 9), (12, 3), (26, 5), (5, 26), (64, 64)]
+    a, b = (random_trees(1, 64, seed=43) for _ in range(2))
+    found = [
+        default_budgets(*(Graphs(x.nodes * (torch.arange(64) < size), x.edges) for x, size in ((a, m), (b, n)))).item()
+        for m, n in sizes
+    ]
+    assert found == [100_000, 100_000, 2_094, 2_094, 23]
+
+
+def test_what_the_passes_proved_is_the_lower_bound_if_the_budget_runs_out() -> None:
+    a, b = random_trees(20, 20, seed=44), random_trees(20, 20, seed=45)
+    root, more = (edit_distance_bounds(a, b, budget=budget) for budget in (1, 3_000))
+    assert not more.exact.all()
+    assert (more.lower >= root.lower).all()
+    assert (more.lower - root.lower).float().mean() > 1
+    assert (more.upper <= root.upper).all()
+
+
+def random_trees(count: int, room: int, seed: int) -> Graphs:
+    """Trees with a few further edges, as molecules are."""
+    generator = torch.Generator().manual_seed(seed)
+    nodes = torch.randint(1, 4, (count, room), generator=generator, dtype=torch.int8)
+    edges = torch.zeros(count, room, room, dtype=torch.int8)
+    for graph in edges:
+        for node in range(1, room):
+            graph[node, int(torch.randint(max(0, node - 3), node, (1,), generator=generator))] = 1
+        for node in range(6, room, 8):
+            graph[node, node - 5] = 2
+    return Graphs(nodes, edges + edges.mT)
+
+
+def edited(graphs: Graphs, edits: int) -> Graphs:
+    """Graphs with another label at some nodes and edges."""
+    nodes, edges = graphs.nodes.clone(), graphs.edges.clone()
+    for graph in range(len(nodes)):
+        for edit in range(edits // 2):
+            place = (7 * graph + 11 * edit) % nodes.shape[1]
+            nodes[graph, place] = nodes[graph, place] % 3 + 1
+            i, j = edges[graph].nonzero()[place].tolist()
+            edges[graph, i, j] = edges[graph, j, i] = 3
+    return Graphs(nodes, edges)
 
 
 def test_bounds_come_back_for_graphs_far_too_large_to_solve() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
+from itertools import pairwise
 
 import pytest
 
 from ele_core.errors import InvalidOutput
+from ele_graphs.molecules import rdkit_adapter
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.rdkit_adapter import Limits, UnreadableMolecule, canonical_smiles, read
 from ele_graphs.molecules.svg import compact, short_path
@@ -155,6 +158,54 @@ def lines_of(svg: str) -> list[tuple[complex, complex]]:
 
 
 LINE = re.compile(r"M([\d.]+) ([\d.]+)l(-?[\d.]+) ?(-?[\d.]+)(?=[M\"])")
+
+
+DRUGS = (
+    "COc1ccc(-c2cc(=O)c3c(O)c(OC)c(OC)cc3o2)cc1OC",
+    "CC1C2CCC(C2)C1CN(CCO)C(=O)c1ccc(Cl)cc1CCN",
+    "Cc1cc(C(=O)Nc2ccc3c(c2)OCCO3)c2cnn(C(C)C)c2n1",
+    "O=C(Nc1ccc(S(=O)(=O)N2CCCCC2)cc1)c1cc2ccccc2o1",
+)
+
+
+def test_pictures_do_not_depend_on_the_clock(monkeypatch) -> None:
+    drug, other = map(Molecule.from_smiles, DRUGS[:2])
+    picture = drug.to_svg(other)
+    stop = rdkit_adapter._StopAfterSteps.__call__
+
+    def slowly(self, *arguments):
+        time.sleep(0.01)
+        return stop(self, *arguments)
+
+    monkeypatch.setattr(rdkit_adapter._StopAfterSteps, "__call__", slowly)
+    started = time.monotonic()
+    assert drug.to_svg(other) == picture
+    assert time.monotonic() - started > 0.5, "slow enough for a limit in seconds to show"
+
+
+def test_the_search_for_a_common_part_ends_after_some_steps(monkeypatch) -> None:
+    calls = []
+    stop = rdkit_adapter._StopAfterSteps.__call__
+    monkeypatch.setattr(rdkit_adapter, "STEPS", 20)
+    monkeypatch.setattr(rdkit_adapter._StopAfterSteps, "__call__", lambda self, *_: calls.append(1) or stop(self))
+    assert "<svg" in Molecule.from_smiles(DRUGS[0]).to_svg(Molecule.from_smiles(DRUGS[1]))
+    assert len(calls) == 20
+
+
+def test_one_wrong_atom_in_the_middle_of_a_drug_is_marked_alone() -> None:
+    truth, wrong = map(Molecule.from_smiles, ("CCCCc1ccc(CNCCCC2CCOCC2)cc1", "CCCCc1ccc(COCCCC2CCOCC2)cc1"))
+    assert wrong.to_svg(truth).count("<ellipse") == 1
+    here, there = places(wrong.to_svg(truth)), places(truth.to_svg())
+    assert max(min(abs(p - q) for q in there) for p in here) < 6, "all else is in its place"
+
+
+def test_pictures_of_drugs_are_short_and_rings_have_double_bonds() -> None:
+    for smiles, other in pairwise(DRUGS):
+        truth, prediction = Molecule.from_smiles(smiles), Molecule.from_smiles(other)
+        pair = truth.to_svg(), prediction.to_svg(truth)
+        assert "dasharray" not in "".join(pair)
+        assert sum(map(len, pair)) < 12_000
+        assert len(pair[0]) < 4_500
 
 
 def test_pictures_hold_nothing_that_does_not_show() -> None:
