@@ -2,11 +2,11 @@
 
     python benchmarks/search_size.py SMILES [--largest-peer N] [--output FILE] [--plot FILE]
 
-SMILES: a file with one SMILES per line; of each size, the first molecules of C N O F S Cl Br are taken. A round expands a
-beam of four structures a few edits away from a molecule: it lists their moves, removes repeated ones, scores the rest
+SMILES: a file with one SMILES per line; of each size, the first molecules of C N O F S Cl Br are taken. A round expands
+a beam of four structures a few edits away from a molecule: it lists their moves, removes repeated ones, scores the rest
 and keeps the best. `ranked` is the search as it is; `every move` scores all moves on tensors, up to N atoms. The
-surrogates are `parts` (dimension 512) and `contrastive` with an untrained encoder `rgcn` of width 96, whose time is that
-of a trained one. One thread; the least CPU time of three repetitions, the median over the molecules.
+surrogates are `parts` (dimension 512) and `contrastive` with an untrained encoder `rgcn` of width 96, whose time is
+that of a trained one. One thread; the least CPU time of three repetitions, the median over the molecules.
 """
 
 import argparse

@@ -343,7 +343,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
 @dataclasses.dataclass(frozen=True)
 class PartEnergies:
-    """Estimates of energies from parts: Σ_p c_p ⟨query, signs(p)⟩ + squares · Σ_p c_p², up to a constant for each query.
+    """Estimates of energies from parts: Σ_p c_p ⟨query, signs(p)⟩ + squares · Σ_p c_p², up to a constant per query.
 
     c_p is how often a structure has part p (`OutputSpace.features`), `signs` the vector of ±1 of each part.
     """

@@ -163,14 +163,17 @@ class EdgesByLabel:
         self.graph = torch.arange(len(graphs), device=graphs.device).repeat_interleave(self.sizes)
         row, target, source = graphs.edges.nonzero(as_tuple=True)
         label, target, source = graphs.edges[row, target, source], number[row, target], number[row, source]
-        self.by_label = [self._bags(target[own], source[own]) for own in (label == code for code in range(1, labels + 1))]
+        self.by_label = [
+            self._bags(target[own], source[own]) for own in (label == code for code in range(1, labels + 1))
+        ]
 
-    def messages(self, features: Tensor, linear: nn.Linear, *, self_connection: bool) -> Tensor:
+    def messages(self, features: Tensor, linear: nn.Module, *, self_connection: bool) -> Tensor:
         """Σ_s W_s Σ_j f_j over the neighbours j by label s, over all nodes without an edge, and the node itself.
 
         Those without an edge are all nodes of a graph except the neighbours: W_none is applied once per graph to the
         sum of its nodes, and subtracted from the weights of the other labels.
         """
+        assert isinstance(linear, nn.Linear)
         weights = linear.weight.unflatten(1, (-1, features.shape[1])).unbind(dim=1)
         everywhere = functional.linear(self.pooled(features), weights[0], linear.bias)[self.graph]
         result = everywhere if not self_connection else everywhere + features @ weights[-1].T

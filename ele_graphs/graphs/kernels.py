@@ -204,48 +204,51 @@ def list_moves(nodes: Codes, edges: Codes, law: Law, moves: Codes) -> int:
     sides = np.ones((size, size, size) if law.connected else (0, 0, 0), np.bool_)
     if law.connected:
         find_sides(edges, sides)
-    real = np.nonzero(nodes)[0]
+    real = np.count_nonzero(nodes)
     n = 0
-    for i in real:
+    for i in range(size):
         for label in range(1, law.node_labels + 1):
-            if nodes[i] != label and used[i] <= capacities[label]:
+            if nodes[i] != 0 and nodes[i] != label and used[i] <= capacities[label]:
                 n = listed(moves, n, room, RELABEL, i, label, 0)
-    for i in real:
-        if len(real) > 1 and not (law.connected and separates(nodes, edges, i)):
+    for i in range(size):
+        if nodes[i] != 0 and real > 1 and not (law.connected and separates(nodes, edges, i)):
             n = listed(moves, n, room, REMOVE, i, 0, 0)
-    for i in real:
-        for j in real:
-            if i < j:
-                most = min(spare[i], spare[j]) + weights[edges[i, j]]
-                for label in range(law.edge_labels + 1):
-                    cut = law.connected and label == 0 and not sides[i, j, j]
-                    if label != edges[i, j] and weights[label] <= most and not cut:
-                        n = listed(moves, n, room, REBOND, i, j, label)
-    if len(real) < size:
+    for i in range(size):
+        for j in range(i + 1, size):
+            if nodes[i] == 0 or nodes[j] == 0:
+                continue
+            most = min(spare[i], spare[j]) + weights[edges[i, j]]
+            for label in range(law.edge_labels + 1):
+                cut = law.connected and label == 0 and not sides[i, j, j]
+                if label != edges[i, j] and weights[label] <= most and not cut:
+                    n = listed(moves, n, room, REBOND, i, j, label)
+    if real < size:
         for kind in range(1, law.node_labels + 1):
-            for i in real:
+            for i in range(size):
                 for label in range(1, law.edge_labels + 1):
-                    if weights[label] <= min(spare[i], capacities[kind]):
+                    if nodes[i] != 0 and weights[label] <= min(spare[i], capacities[kind]):
                         n = listed(moves, n, room, GROW, kind, i, label)
         for kind in range(1, law.node_labels + 1):
-            for i in real:
-                for j in real:
-                    if i < j and edges[i, j] != 0 and 2 * weights[edges[i, j]] <= capacities[kind]:
+            for i in range(size):
+                for j in range(i + 1, size):
+                    if edges[i, j] != 0 and 2 * weights[edges[i, j]] <= capacities[kind]:
                         n = listed(moves, n, room, INSERT, kind, i, j)
-    for i in real:
-        for j in real:
-            fits = used[i] <= capacities[nodes[j]] and used[j] <= capacities[nodes[i]]
-            if i < j and nodes[i] != nodes[j] and fits:
+    for i in range(size):
+        for j in range(i + 1, size):
+            if nodes[i] == 0 or nodes[j] == 0 or nodes[i] == nodes[j]:
+                continue
+            if used[i] <= capacities[nodes[j]] and used[j] <= capacities[nodes[i]]:
                 n = listed(moves, n, room, SWAP, i, j, 0)
-    for i in real:
-        for j in real:
+    for i in range(size):
+        for j in range(size):
             if edges[i, j] == 0:
                 continue
             bridge = law.connected and not sides[i, j, j]
-            for k in real:
-                if k != i and edges[i, k] == 0 and weights[edges[i, j]] <= spare[k] and not (bridge and sides[i, j, k]):
+            for k in range(size):
+                free = k != i and nodes[k] != 0 and edges[i, k] == 0 and weights[edges[i, j]] <= spare[k]
+                if free and not (bridge and sides[i, j, k]):
                     n = listed(moves, n, room, SHIFT, i, j, k)
-    for i in real:
+    for i in range(size):
         j, k = two_neighbours(edges[i])
         if k < 0 or edges[j, k] != 0:
             continue
@@ -348,10 +351,7 @@ def separates(nodes: Codes, edges: Codes, without: int) -> bool:
                 reached[other] = True
                 waiting[todo] = other
                 todo += 1
-    for i in range(size):
-        if nodes[i] != 0 and not reached[i]:
-            return True
-    return False
+    return bool(((nodes != 0) & ~reached).any())
 
 
 # -- the best moves by an estimate of the energy from parts, without writing the others ----------------------------
@@ -367,11 +367,11 @@ class Parts(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A hash table of the parts met so far and their values for one query; `count` (1,) says how many."""
+    """A hash table of the parts met so far and their values for one query; `filled` (1,) says how many."""
 
     keys: Hashes
     values: NDArray[np.float32]
-    count: Ints
+    filled: Ints
 
 
 class Editable(NamedTuple):
@@ -428,7 +428,7 @@ def best_moves(
         value(graph, parts, queries[row], known, everywhere, base.colours, base.values)
         scores = np.zeros(count, np.float32)
         for at in range(count):
-            if 2 * (known.count[0] + len(parts.weights) * size + 6) > len(known.keys):
+            if 2 * (known.filled[0] + len(parts.weights) * size + 6) > len(known.keys):
                 known = enlarged(known)
             make(moves[at], nodes[row], edges[row], graph)
             spread(moves[at], nodes[row], edges[row], graph, nearby)
@@ -583,13 +583,13 @@ def spread(move: Codes, nodes: Codes, edges: Codes, graph: Editable, nearby: Fla
     first = nearby[0]
     first[:] = False
     kind, a, b, c = move[0], move[1], move[2], move[3]
-    if kind == GROW or kind == INSERT:
+    if kind in (GROW, INSERT):
         first[first_virtual(nodes)] = True
     else:
         first[a] = True
-    if kind == REBOND or kind == GROW or kind == INSERT or kind == SWAP or kind == SHIFT or kind == CONTRACT:
+    if kind not in (RELABEL, REMOVE):
         first[b] = True
-    if kind == INSERT or kind == SHIFT or kind == CONTRACT:
+    if kind in (INSERT, SHIFT, CONTRACT):
         first[c] = True
     if kind == REMOVE:
         for j in range(size):
@@ -684,9 +684,9 @@ def difference(
                     twice = 1 if nearby[depth, j] else 2
                     if nodes[i] != 0 and nodes[j] != 0 and base.colours[depth, i] == base.colours[depth, j]:
                         repeats -= twice
-                    if graph.label[i] != 0 and graph.label[j] != 0:
-                        if new.colours[depth, i] == new.colours[depth, j]:
-                            repeats += twice
+                    both = graph.label[i] != 0 and graph.label[j] != 0
+                    if both and new.colours[depth, i] == new.colours[depth, j]:
+                        repeats += twice
             total += squares * parts.weights[depth] * parts.weights[depth] * repeats
     count, ends = 0, 0
     for i in range(size):
@@ -700,7 +700,7 @@ def difference(
 
 
 @compiled
-def valued(key: np.uint64, query: NDArray[np.float32], known: Known) -> float:
+def valued(key: np.uint64, query: NDArray[np.float32], known: Known) -> np.float32:
     """The value of a part: ⟨query, signs(key)⟩, looked up or computed."""
     last = np.uint64(len(known.keys) - 1)
     slot = key & last
@@ -709,12 +709,13 @@ def valued(key: np.uint64, query: NDArray[np.float32], known: Known) -> float:
     if known.keys[slot] == ZERO:
         known.keys[slot] = key
         known.values[slot] = signed_sum(key, query)
-        known.count[0] += 1
-    return known.values[slot]
+        known.filled[0] += 1
+    value: np.float32 = known.values[slot]
+    return value
 
 
 @compiled
-def signed_sum(key: np.uint64, query: NDArray[np.float32]) -> float:
+def signed_sum(key: np.uint64, query: NDArray[np.float32]) -> np.float32:
     """⟨query, signs(key)⟩ with the signs of `ele_core.numerics.sparse.signs`."""
     total = np.float32(0)
     for block in range((len(query) + 63) // 64):
@@ -743,5 +744,5 @@ def enlarged(known: Known) -> Known:
                 slot = (slot + ONE) & last
             wider.keys[slot] = known.keys[old]
             wider.values[slot] = known.values[old]
-    wider.count[0] = known.count[0]
+    wider.filled[0] = known.filled[0]
     return wider

@@ -1,8 +1,8 @@
 """The moves of graphs, for `search`: every graph of the space one edit away, sorted by a gradient, best first.
 
 The edits: relabel a node, remove one, add one beside another or within an edge, give a pair of nodes another edge label
-or none, swap the labels of two nodes, move one end of an edge, take a node out of a path. The default moves between vertices of `geometry` would
-be fewer and worse: they leave edges at virtual nodes and add nodes without an edge.
+or none, swap the labels of two nodes, move one end of an edge, take a node out of a path. The default moves between
+vertices of `geometry` would be fewer and worse: they leave edges at virtual nodes and add nodes without an edge.
 """
 
 from __future__ import annotations

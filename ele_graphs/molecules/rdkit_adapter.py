@@ -536,7 +536,7 @@ def _bonded(molecule: Chem.Mol, atom: int) -> dict[int, tuple[Any, ...]]:
 
 
 def _unshared(molecule: Chem.Mol, reference: Chem.Mol, paired: dict[int, int]) -> tuple[list[int], list[int]]:
-    """Atoms without a partner of the same element and charge, and bonds that the partners of their atoms do not have."""
+    """Atoms without a partner of equal element and charge, and bonds that the partners of their atoms do not have."""
     atoms = [
         place
         for place in range(molecule.GetNumAtoms())

@@ -47,8 +47,8 @@ class SearchDecoder(Decoder):
         patience: int = Field(1, ge=1)
         """Rounds without a better structure after which an input stops."""
         moves: int | None = Field(None, ge=1)
-        """The most neighbours of a structure to score by the surrogate, ranked by an estimate from their parts, or else by
-        the gradient of the loss if it has one. None: 64 if the space and the surrogate have such estimates, else all."""
+        """The most neighbours of a structure to score by the surrogate, ranked by an estimate from their parts, or else
+        by the gradient of the loss if it has one. None: 64 if space and surrogate have such estimates, else all."""
         budget: int | None = Field(None, ge=1)
         """The most structures to score for an input; None: no limit."""
         pgd: GradientDecoder.Config | None = None
