@@ -28,7 +28,7 @@ from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_l
 from ele_graphs.graphs.keys import graph_keys, pays
 from ele_graphs.graphs.moves import best_graph_moves, graph_moves
 from ele_graphs.graphs.rules import Rules
-from ele_graphs.graphs.wl import RADIUS, PartKinds, graph_features
+from ele_graphs.graphs.wl import RADIUS, PartKinds, graph_features, one_form
 
 Label = str | int
 Y = TypeVar("Y")
@@ -51,8 +51,9 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         """Most search steps per edit distance of graphs of up to 12 nodes, far more than molecules of that size need.
         Larger graphs get fewer, 2,094 for 26 nodes, so that an evaluation takes minutes. If the steps do not suffice,
         the distance is known only between bounds."""
-        radius: int = Field(default=RADIUS, ge=0, le=8)
-        """Edges from a node to the border of the largest neighbourhoods that count as parts (surrogate `parts`)."""
+        radius: int | None = Field(default=None, ge=0, le=8)
+        """Edges from a node to the border of the largest neighbourhoods that count as parts (surrogate `parts`).
+        None: 2."""
 
     Batch: ClassVar[type[Tensors]] = Graphs
     _measured: tuple[Graphs, Graphs, tuple[Bounded, Bounded]] | None = None
@@ -96,7 +97,7 @@ class GraphSpace(OutputSpace[Y, Graphs]):
 
     def keys(self, batch: Graphs) -> Tensor:
         """(B, 2) int64, equal for isomorphic graphs, across padding sizes too: see `keys.graph_keys`."""
-        return graph_keys(batch)
+        return graph_keys(one_form(batch, self.part_kinds))
 
     def equivalents(self, batch: Graphs, generator: Generator) -> Graphs:
         """The same graphs with all their nodes, also virtual ones, in a random order."""
@@ -124,7 +125,12 @@ class GraphSpace(OutputSpace[Y, Graphs]):
     @property
     def part_kinds(self) -> PartKinds:
         """Which parts `features` counts."""
-        return PartKinds(self.config.radius)
+        return PartKinds(self.radius)
+
+    @property
+    def radius(self) -> int:
+        """The radius of the largest neighbourhoods that count as parts."""
+        return RADIUS if self.config.radius is None else int(self.config.radius)
 
     def features(self, batch: Graphs) -> SparseRows:
         """Neighbourhoods of nodes: see `wl.graph_features`."""
@@ -144,6 +150,10 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         edges = (batch.edges != 0).sum(dim=(1, 2)) // 2
         return {"nodes": batch.sizes, "edges": edges, "cycles": edges - batch.sizes + component_counts(batch)}
 
+    def comparable(self, batch: Graphs) -> Graphs:
+        """The graphs in the form in which `pack` writes them, for edit distances; by default they have only one form."""
+        return batch
+
     def _with_edges(self, predicted: Graphs, true: Graphs) -> Bounded:
         return self._distances(predicted, true)[0]
 
@@ -159,9 +169,10 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         if known is None or known[0] is not predicted or known[1] is not true:
             from ele_graphs import ged  # imports numba when it measures, which takes a while
 
-            budget = ged.default_budgets(predicted, true, self.config.ged_budget)
+            compared = self.comparable(predicted)
+            budget = ged.default_budgets(compared, true, self.config.ged_budget)
             first, second = (
-                ged.edit_distance_bounds(predicted, true, budget=budget, edge_labels=labels) for labels in (True, False)
+                ged.edit_distance_bounds(compared, true, budget=budget, edge_labels=labels) for labels in (True, False)
             )
             with_labels = Bounded(first.lower.maximum(second.lower).float(), first.upper.float())
             without = Bounded(second.lower.float(), second.upper.minimum(first.upper).float())

@@ -88,15 +88,23 @@ def wl_colours(
     labels = graphs.edges if edge_labels else (graphs.edges != 0)
     nodes = graphs.nodes.long()
     if kinds.double:
-        unsaturated = _unsaturated(graphs, kinds)
-        nodes = nodes + UNSATURATED * unsaturated
-        labels = labels.masked_fill(unsaturated[:, :, None] & unsaturated[:, None, :], SHARED)
+        nodes = nodes + UNSATURATED * _unsaturated(graphs, kinds)
+        labels = one_form(graphs, kinds).edges
     weights = edge_weights(labels) * (graphs.edges != 0)
     colours = [mix(nodes) * real]
     for _ in range(iterations):
         colours.append(refined(colours[-1], weights) * real)
     salted = [mix(at_depth + depth) for depth, at_depth in enumerate(colours)]
     return torch.cat(salted, dim=1), real.repeat(1, iterations + 1)
+
+
+def one_form(graphs: Graphs, kinds: PartKinds) -> Graphs:
+    """The same for all graphs that differ only in how double edges alternate, if `kinds` say so."""
+    if not kinds.double:
+        return graphs
+    unsaturated = _unsaturated(graphs, kinds)
+    between = unsaturated[:, :, None] & unsaturated[:, None, :] & (graphs.edges != 0)
+    return graphs.replace(edges=graphs.edges.masked_fill(between, SHARED))
 
 
 def _unsaturated(graphs: Graphs, kinds: PartKinds) -> Tensor:

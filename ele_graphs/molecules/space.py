@@ -56,9 +56,9 @@ class MoleculeSpace(GraphSpace[Molecule]):
         charges: Charges = None
         """`labels`: atoms have charges, and isotopes and radicals are refused; used if `elements` are inferred from
         data. None: charges, isotopes and radicals are dropped, as in 0.1.0."""
-        resonance: bool = False
+        resonance: bool | None = None
         """Whether forms that differ only in how double bonds alternate, as the two of an aromatic ring, are the same
-        molecule: they have the same key and the same parts. True if `elements` are inferred from data."""
+        molecule, with the same key and the same parts; true if inferred from data. None: they differ, as in 0.1.0."""
         legal_moves: Literal["valid"] | bool = "valid"
         """`valid`: `search` visits, and `pgd` rounds to, connected molecules in which no atom has more bonds than its
         element and charge allow. As in 0.1.0, true: `search` keeps to the bonds, but a molecule may fall apart; false:
@@ -193,7 +193,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
         codes = {bond: code for code, bond in enumerate(self.config.bonds, 1)}
         if not self.config.resonance or "double" not in codes:
             return super().part_kinds
-        return PartKinds(self.config.radius, codes["double"], codes.get("triple", 0))
+        return PartKinds(self.radius, codes["double"], codes.get("triple", 0))
 
     def within_valence(self, batch: Graphs) -> Tensor:
         """(B,) bool: whether no atom's bonds add up to more than its element and charge allow."""
@@ -213,6 +213,18 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def metrics(self) -> Sequence[Metric[Graphs]]:
         """The metrics of graphs, and the share of predictions that are valid molecules."""
         return (*super().metrics, Metric("valid", "max", self._valid, "share of predictions that are valid molecules"))
+
+    def comparable(self, batch: Graphs) -> Graphs:
+        """Molecules in the resonance form that is read from their SMILES, if all forms are the same molecule."""
+        if not self.config.resonance:
+            return batch
+        return self.pack([self._read_form(molecule) for molecule in self.unpack(batch)])
+
+    def _read_form(self, molecule: Molecule) -> Molecule:
+        if molecule.smiles is None:
+            return molecule
+        read = Molecule.from_smiles(molecule.smiles)
+        return read if self._reason(read) is None else molecule
 
     def properties(self, batch: Graphs) -> dict[str, Tensor]:
         """The numbers of atoms, rings and hetero atoms (neither virtual nor carbon)."""
@@ -238,6 +250,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
             "bonds": _in_order(bonds or BONDS, (*BONDS, "quadruple")),
             "max_atoms": min(max((len(molecule.atoms) for molecule in taken), default=9) or 1, MAX_NODES),
             "charges": charges,
+            "resonance": True,
         }
         return cls.Config(**{**found, **options})
 

@@ -110,3 +110,20 @@ def test_any_space_of_graphs_ranks_its_moves() -> None:
     torch.testing.assert_close(
         estimate[row].of(space.features(found)), estimate[row].of(space.features(expected)), rtol=1e-4, atol=1e-4
     )
+
+
+def test_resonance_forms_are_one_molecule() -> None:
+    space = MoleculeSpace(SPACE.config.model_copy(update={"resonance": True}))
+    first = space.pack(["CC1=CC=CC=C1O"])
+    ring = (first.edges[0] == 2).any(dim=1).nonzero().flatten().tolist()
+    other = first.edges.clone()
+    for i in ring:
+        for j in ring:
+            if first.edges[0, i, j]:
+                other[0, i, j] = 3 - first.edges[0, i, j]
+    second = Graphs(first.nodes, other)
+    assert torch.equal(space.keys(first), space.keys(second))
+    assert not torch.equal(SPACE.keys(first), SPACE.keys(second))
+    values = {metric.name: metric.function(second, first) for metric in space.metrics}
+    assert values["exact"].item() == 1
+    assert float(getattr(values["ged_with_edges"], "upper", values["ged_with_edges"])) == 0

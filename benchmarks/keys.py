@@ -1,0 +1,89 @@
+"""Whether keys of graphs tell molecules apart exactly as RDKit's canonical SMILES do.
+
+    python benchmarks/keys.py [--moses PATH] [--limit N] [--output FILE]
+
+Reads all molecules of QM9 (package qm9pack) and, with --moses, the first N training molecules of MOSES. Each molecule is
+keyed twice, as read and with its atoms in a random order; the two keys must be equal. Two molecules with the same key
+and different SMILES are a collision. With and without `resonance`, by which forms that differ only in how double bonds
+alternate are one molecule.
+"""
+
+import argparse
+import datetime
+import json
+import time
+from pathlib import Path
+
+import torch
+
+from ele_core import Context
+from ele_core.files.atomic import write_text
+from ele_core.runtime.monitor import ConsoleMonitor
+from ele_graphs.graphs.batch import permute
+from ele_graphs.molecules import cache, sources
+from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.moses.files import moses
+
+ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br")
+CHUNK = 1 << 14
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--moses", help="the wheel of molsets, or a folder with its CSV files")
+    parser.add_argument("--limit", type=int, default=200_000, help="molecules of MOSES (default 200000)")
+    parser.add_argument("--output", type=Path, help="write the result as JSON")
+    options = parser.parse_args()
+    rows = [*checked("QM9", sources.qm9(), 9)]
+    if options.moses:
+        source = moses("train", options.moses)
+        rows += checked("MOSES", source.at(range(min(options.limit, source.count))), 27)
+    result = {
+        "command": "python benchmarks/keys.py" + (f" --moses PATH --limit {options.limit}" if options.moses else ""),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "rows": rows,
+    }
+    print(json.dumps(result, indent=2))
+    if options.output:
+        write_text(options.output, json.dumps(result, indent=2) + "\n")
+
+
+def checked(name: str, source: cache.Source, size: int) -> list[dict[str, object]]:
+    """Collisions and unstable keys of the molecules of a source, without and with resonance."""
+    context = Context(0, torch.device("cpu"), ConsoleMonitor())
+    plain = MoleculeSpace(MoleculeSpace.Config(elements=ELEMENTS, max_atoms=size))
+    molecules = cache.load(source, plain.limits(), context)
+    texts = molecules.smiles
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    for resonance in (None, True):
+        space = MoleculeSpace(plain.config.model_copy(update={"resonance": resonance}))
+        by_key: dict[tuple[int, ...], set[str]] = {}
+        unstable, seconds = 0, 0.0
+        for first in range(0, len(molecules.graphs), CHUNK):
+            graphs = molecules.graphs[first : first + CHUNK]
+            before = time.process_time()
+            keys = space.keys(graphs)
+            seconds += time.process_time() - before
+            order = torch.rand(graphs.nodes.shape, generator=generator).argsort(dim=1)
+            unstable += int((space.keys(permute(graphs, order)) != keys).any(dim=1).sum())
+            for key, text in zip(keys.tolist(), texts[first : first + CHUNK], strict=True):
+                by_key.setdefault(tuple(key), set()).add(text)
+        collisions = [sorted(same) for same in by_key.values() if len(same) > 1]
+        rows.append(
+            {
+                "molecules": name,
+                "resonance": bool(resonance),
+                "different": len(set(texts)),
+                "collisions": len(collisions),
+                "examples": collisions[:5],
+                "keys_that_depend_on_the_order": unstable,
+                "microseconds_per_key": round(seconds / len(molecules.graphs) * 1e6, 2),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    main()
