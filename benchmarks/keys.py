@@ -2,10 +2,10 @@
 
     python benchmarks/keys.py [--moses PATH] [--limit N] [--output FILE]
 
-Reads all molecules of QM9 (package qm9pack) and, with --moses, the first N training molecules of MOSES. Each molecule is
-keyed twice, as read and with its atoms in a random order; the two keys must be equal. Two molecules with the same key
-and different SMILES are a collision. With and without `resonance`, by which forms that differ only in how double bonds
-alternate are one molecule.
+Reads all molecules of QM9 (package qm9pack) and, with --moses, the first N training molecules of MOSES. Each molecule
+is keyed twice, as read and with its atoms in a random order; the two keys must be equal. Two molecules with the same
+key and different SMILES are a collision. With and without `resonance`, by which forms that differ only in how double
+bonds alternate are one molecule.
 """
 
 import argparse

@@ -117,9 +117,20 @@ class GraphSpace(OutputSpace[Y, Graphs]):
     def best_moves(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
         """The `limit` best of `moves` by an estimate, compiled if that is worth it."""
         rules = self.rules
-        if not pays(len(batch) * MOVES_PER_NODE, batch.max_nodes) or not (rules is None or rules.hold(batch).all()):
+        kept = torch.ones(len(batch), dtype=torch.bool) if rules is None else rules.hold(batch).cpu()
+        if not pays(int(kept.sum()) * MOVES_PER_NODE, batch.max_nodes):
             return super().best_moves(batch, estimate, limit)
-        moved, row = best_graph_moves(batch, self.alphabet, rules, self.part_kinds, estimate, limit)
+        moved, rows = [], []
+        for own, best in ((kept, self._compiled_moves), (~kept, super().best_moves)):
+            which = own.nonzero().flatten().to(batch.device)
+            found, row = best(batch[which], estimate[which], limit)
+            moved.append(found)
+            rows.append(which[row])
+        order = torch.cat(rows).argsort(stable=True)
+        return Graphs.cat(moved)[order], torch.cat(rows)[order]
+
+    def _compiled_moves(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
+        moved, row = best_graph_moves(batch, self.alphabet, self.rules, self.part_kinds, estimate, limit)
         return moved.to(batch.device), row.to(batch.device)
 
     @property
@@ -151,7 +162,7 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         return {"nodes": batch.sizes, "edges": edges, "cycles": edges - batch.sizes + component_counts(batch)}
 
     def comparable(self, batch: Graphs) -> Graphs:
-        """The graphs in the form in which `pack` writes them, for edit distances; by default they have only one form."""
+        """The graphs in the form in which `pack` writes them, for edit distances; by default they have one form only."""
         return batch
 
     def _with_edges(self, predicted: Graphs, true: Graphs) -> Bounded:
