@@ -428,6 +428,59 @@ def records(task: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda run: (run["oracle"], order[run["decoder"]["name"]]))
 
 
+def search_size() -> str:
+    """The time of a round of `search` by the size of molecules, and its figure."""
+    found = loaded("search-size.json")
+    rows = [
+        [
+            str(row["atoms"]),
+            f"`{row['surrogate']}`",
+            f"{row['moves']:,}",
+            f"{row['ranked_ms']:,.0f} ms",
+            "–" if row["every_move_ms"] is None else f"{row['every_move_ms']:,.0f} ms",
+            "–" if row["every_move_ms"] is None else f"{row['every_move_ms'] / row['ranked_ms']:.0f}",
+            row["same_best"] or "–",
+        ]
+        for row in found["rows"]
+    ]
+    head = [
+        "atoms",
+        "surrogate",
+        "moves of a structure",
+        "a round",
+        "scoring every move",
+        "ratio",
+        "same best structure",
+    ]
+    growth = ", ".join(f"{power:.2f} for `{name}`" for name, power in found["exponent"].items())
+    return f"{table(head, rows)}\n\nExponent of the time over the number of atoms: {growth} ({found['date']})."
+
+
+def keys() -> str:
+    """Whether keys tell molecules apart as canonical SMILES do."""
+    found = loaded("keys.json")
+    rows = [
+        [
+            row["molecules"],
+            "one molecule" if row["resonance"] else "different",
+            f"{row['different']:,}",
+            str(row["collisions"]),
+            str(row["keys_that_depend_on_the_order"]),
+            f"{row['microseconds_per_key']:.1f} µs",
+        ]
+        for row in found["rows"]
+    ]
+    head = [
+        "molecules",
+        "resonance forms are",
+        "different SMILES",
+        "equal keys",
+        "depend on the order",
+        "CPU time per key",
+    ]
+    return f"{table(head, rows)}\n\nMeasured on {found['date']}."
+
+
 def name_of(run: dict[str, Any]) -> str:
     """The decoder, and whether its query was the true embedding."""
     return f"`{run['decoder']['name']}`" + (" from the true embedding (oracle)" if run["oracle"] else "")
@@ -461,6 +514,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "pgd": pgd,
     "soft-points": soft_points,
     "search-time": search_time,
+    "search-size": search_size,
+    "keys": keys,
     "durability": durability,
     "install": install,
     "checkpoints": checkpoints,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any
-
-from torch import Tensor
 
 from ele_core.config import RunConfig, with_output
 from ele_core.config.diff import changes
@@ -47,9 +44,14 @@ def start_from(model: Model, donor: Model) -> list[str]:
 
 
 def copied(learner: Learner, donor: Learner) -> bool:
-    """Copy what `donor` has learned if it has the same names and shapes; return whether it has."""
-    state = donor.state()
-    same = shapes(state) == shapes(learner.state())
+    """Copy what `donor` has learned if it has the same names and shapes; return whether it has.
+
+    A tensor without entries stands for one whose shape is known only after `fit`.
+    """
+    state, fresh = donor.state(), learner.state()
+    same = state.keys() == fresh.keys() and all(
+        state[name].shape == value.shape for name, value in fresh.items() if value.numel()
+    )
     if same:
         learner.restore({name: value.clone() for name, value in state.items()})
     return same
@@ -61,11 +63,6 @@ def digest(model: Model) -> str:
     for name, tensor in sorted(weights_of(model).items()):
         found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()
-
-
-def shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor by name."""
-    return {name: tuple(tensor.shape) for name, tensor in state.items()}
 
 
 def refused(reason: str) -> ConfigError:

@@ -162,7 +162,7 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         return {"nodes": batch.sizes, "edges": edges, "cycles": edges - batch.sizes + component_counts(batch)}
 
     def comparable(self, batch: Graphs) -> Graphs:
-        """The graphs in the form in which `pack` writes them, for edit distances; by default they have one form only."""
+        """The graphs in the form in which `pack` writes them, for edit distances; by default they have only one."""
         return batch
 
     def _with_edges(self, predicted: Graphs, true: Graphs) -> Bounded:

@@ -34,7 +34,7 @@ class Outline:
     @classmethod
     def empty(cls, dim: int) -> Outline:
         """Before it is fitted."""
-        return cls(torch.zeros(WIDTH, dim))
+        return cls(torch.zeros(0, dim))
 
     @classmethod
     def fitted(cls, space: OutputSpace[Any, Any], outputs: Any, embeddings: Tensor) -> Outline:
@@ -48,7 +48,9 @@ class Outline:
 
     @classmethod
     def restored(cls, weight: Tensor, dim: int) -> Outline:
-        """The model with a stored W."""
+        """The model with a stored W, which is empty if it was never fitted."""
+        if weight.shape == (0, dim):
+            return cls.empty(dim)
         if weight.shape != (WIDTH, dim) or not bool(weight.isfinite().all()):
             raise ModelError(
                 "the estimate of energies from parts does not fit the embedding.", fix="Save the model again."
@@ -57,7 +59,7 @@ class Outline:
 
     def energies(self, queries: Tensor) -> PartEnergies | None:
         """The estimate for each query (B, dim); None if it was never fitted."""
-        if not self.weight.any():
+        if not len(self.weight):
             return None
         return PartEnergies(queries @ self.weight.to(queries).T * (-2 / math.sqrt(WIDTH)))
 

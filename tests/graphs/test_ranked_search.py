@@ -1,0 +1,121 @@
+"""`search` ranks the neighbours of a graph by an estimate from their parts, and scores only the first."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ele_core import Candidates, Choice, ConsoleMonitor, Context, Problem, Surrogate, registry
+from ele_core.components.decoders.search import SearchDecoder
+from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
+from ele_core.components.surrogates.outline import Outline
+from ele_core.components.surrogates.parts import PartsSurrogate
+from ele_core.errors import ModelError
+from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.rgcn import RelationalEncoder
+
+SMILES = ["CCO", "CC(=O)N", "C1CC1O", "CCOC(C)=O", "c1ccccc1O", "CC#N", "NCC(=O)O", "CCCCN"]
+SPACE = MoleculeSpace(MoleculeSpace.Config(max_atoms=9))
+
+
+def contrastive(seed: int = 0) -> ContrastiveSurrogate:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        made = registry().create("surrogate", Choice(name="contrastive", encoder={"name": "rgcn", "width": 16}), SPACE)
+    assert isinstance(made, ContrastiveSurrogate)
+    return made
+
+
+def parts() -> PartsSurrogate:
+    return PartsSurrogate(PartsSurrogate.Config(dim=256), SPACE)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"self_connection": False, "residual": False, "normalise": "none"},
+        {"closed_walks": 0},
+        {"activation": "gelu"},
+    ],
+    ids=str,
+)
+def test_an_encoder_that_follows_edges_agrees_with_the_dense_one(options: dict[str, object]) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder = RelationalEncoder(RelationalEncoder.Config(width=24, **options), SPACE, 16).eval()
+    graphs, _ = SPACE.moves(SPACE.pack(SMILES))
+    dense, along_edges = encoder(SPACE.relax(graphs)), encoder.encode(graphs)
+    scale = float(dense.detach().abs().max())
+    torch.testing.assert_close(along_edges, dense, rtol=0, atol=1e-5 * max(1.0, scale))
+    assert encoder.encode(graphs[:0]).shape == (0, 16)
+
+
+@pytest.mark.parametrize("make", [contrastive, parts])
+def test_ranked_search_finds_a_molecule_by_its_embedding(make: object) -> None:
+    assert callable(make)
+    surrogate: Surrogate = make()
+    candidates = SPACE.pack(SMILES)
+    if isinstance(surrogate, ContrastiveSurrogate):
+        surrogate.outline_on(SPACE.moves(candidates)[0])
+    truth = SPACE.pack(["CCCO", "CC(=O)NC"])
+    problem = Problem(SPACE, surrogate, Candidates(candidates, surrogate.embed(candidates)))
+    context = Context(0, torch.device("cpu"), ConsoleMonitor())
+    found = SearchDecoder(SearchDecoder.Config(moves=40)).decode(surrogate.embed(truth), problem, context=context)
+    assert torch.equal(SPACE.keys(found.best), SPACE.keys(truth))
+
+
+def test_only_the_ranked_neighbours_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    surrogate, candidates = parts(), SPACE.pack(SMILES)
+    scored: list[int] = []
+    energy = surrogate.energy
+
+    def counted(queries: torch.Tensor, batch: object) -> torch.Tensor:
+        scored.append(len(queries))
+        return energy(queries, batch)
+
+    monkeypatch.setattr(surrogate, "energy", counted)
+    problem = Problem(SPACE, surrogate, Candidates(candidates, surrogate.embed(candidates)))
+    decoder = SearchDecoder(SearchDecoder.Config(width=1, rounds=1, moves=7))
+    query = surrogate.embed(SPACE.pack(["CCCC(C)=O"]))
+    decoder.decode(query, problem, context=Context(0, torch.device("cpu"), ConsoleMonitor()))
+    assert scored == [7]
+
+
+def test_a_surrogate_without_an_estimate_scores_all_moves() -> None:
+    surrogate = contrastive()
+    assert surrogate.estimate(torch.zeros(1, surrogate.dim)) is None
+    surrogate.outline_on(SPACE.moves(SPACE.pack(SMILES))[0])
+    assert surrogate.estimate(torch.zeros(1, surrogate.dim)) is not None
+
+
+def test_the_estimate_is_saved_with_the_weights_and_models_without_one_load() -> None:
+    fitted, other = contrastive(), contrastive(seed=1)
+    fitted.outline_on(SPACE.moves(SPACE.pack(SMILES))[0])
+    queries = torch.randn(3, fitted.dim, generator=torch.Generator().manual_seed(0))
+    other.restore(fitted.state())
+    expected, restored = fitted.estimate(queries), other.estimate(queries)
+    assert expected is not None
+    assert restored is not None
+    assert torch.equal(expected.queries, restored.queries)
+    other.restore({name: value for name, value in fitted.state().items() if name != "outline"})  # as 0.1.0 wrote it
+    assert other.estimate(queries) is None
+
+
+@pytest.mark.parametrize("weight", [torch.zeros(3, 128), torch.full((1024, 128), torch.nan)], ids=["shape", "nan"])
+def test_a_damaged_estimate_is_refused(weight: torch.Tensor) -> None:
+    with pytest.raises(ModelError, match="estimate of energies"):
+        Outline.restored(weight, 128)
+
+
+def test_the_estimate_orders_moves_better_than_chance() -> None:
+    surrogate, candidates = contrastive(), SPACE.pack(SMILES)
+    moved, row = SPACE.moves(candidates)
+    surrogate.outline_on(moved)
+    queries = surrogate.embed(candidates)
+    estimate = surrogate.estimate(queries)
+    assert estimate is not None
+    exact, guessed = surrogate.energy(queries[row], moved), estimate[row].of(SPACE.features(moved))
+    own = row == 3
+    together = torch.corrcoef(torch.stack([exact[own], guessed[own]]))[0, 1]
+    assert together > 0.3
