@@ -23,7 +23,7 @@ from torch import Generator, Tensor, nn
 
 from ele_core.display.notebook import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput, counted
-from ele_core.numerics.keys import fresh_moves, hash_rows, ranks
+from ele_core.numerics.keys import first_two, fresh_moves, hash_rows, ranks
 from ele_core.numerics.sets import ConvexSet, all_switches
 from ele_core.numerics.sparse import SparseRows, nearest_rows, signs
 from ele_core.numerics.tensors import Tensors
@@ -59,6 +59,9 @@ MOST_LAYERS = 1024
 It protects from the configuration of somebody else's model. Widths are compared with the stored weights before memory
 is allocated, but for this comparison the layers must be built, and a billion of them cannot be.
 """
+
+MOVES_AT_ONCE = 2048
+"""Moves whose parts are counted at once: bounds the memory."""
 
 Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task", "reader"]
 """The kinds of components. Each has one hook, one base class in this file and, except readers, its own sections in a
@@ -288,11 +291,16 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     def best_moves(self, batch: T, estimate: PartEnergies, limit: int) -> tuple[T, Tensor]:
         """The first `limit` of the `moves` of each row by an estimate of their energy, best first, and their rows (M,).
 
-        Row i of `estimate` is for row i of `batch`. Moves may repeat a structure.
+        Row i of `estimate` is for row i of `batch`. Of moves with equal estimates, which mostly lead to the same
+        structure, only two are listed.
         """
         moved, row = self.moves(batch)
-        order = estimate[row].of(self.features(moved)).argsort(stable=True)
+        parts = torch.arange(len(row), device=row.device).split(MOVES_AT_ONCE)
+        found = [estimate[row[part]].of(self.features(moved[part])) for part in parts]
+        energies = torch.cat(found) if found else estimate.queries.new_zeros(0)
+        order = energies.argsort(stable=True)
         order = order[row[order].argsort(stable=True)]
+        order = order[first_two(energies[order], row[order])]
         order = order[ranks(row[order]) < limit]
         return moved[order], row[order]
 

@@ -61,6 +61,8 @@ def digest(model: Model) -> str:
     """Return the SHA-256 of all weights."""
     found = hashlib.sha256()
     for name, tensor in sorted(weights_of(model).items()):
+        if not tensor.numel():  # known only after `fit`
+            continue
         found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()
 

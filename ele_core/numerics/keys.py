@@ -11,6 +11,8 @@ from torch import Tensor
 _GOLDEN = -7046029254386353131
 _MIX_1 = -4658895280553007687
 _MIX_2 = -7723592293110705685
+SAME = 1e-5
+"""Relative differences of sums up to this are rounding."""
 
 
 def mix(values: Tensor) -> Tensor:
@@ -63,6 +65,14 @@ def ranks(owner: Tensor) -> Tensor:
     """The position of each entry among those of the same owner; `owner` (N,) must ascend."""
     counts = torch.bincount(owner)
     return torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
+
+
+def first_two(values: Tensor, owner: Tensor) -> Tensor:
+    """(N,) false for the third and later of equal values of an owner; both ascend, values within each owner."""
+    keep = torch.ones_like(owner, dtype=torch.bool)
+    close = values[2:] - values[:-2] <= SAME * (1 + values[2:].abs())
+    keep[2:] = ~(close & (owner[2:] == owner[:-2]))
+    return keep
 
 
 def fresh_moves(keys: Tensor, owner: Tensor, own: Tensor, limit: int | None = None) -> Tensor:

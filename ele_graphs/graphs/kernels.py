@@ -1,8 +1,8 @@
-"""Compiled versions of keys, parts and moves for graphs on a CPU: they follow edges instead of all pairs of nodes.
+"""Compiled versions of keys and of the best moves of graphs, for a CPU: they follow edges, not all pairs of nodes.
 
-Each function has the result of the function on tensors that its docstring names, which serves other devices, at a cost
-that grows with the number of edges. All are in one file because numba's cache only watches the file of the function
-called.
+`fill_keys` computes `keys.graph_keys`, and `best_moves` what `OutputSpace.best_moves` computes from moves and features
+on tensors, which serve other devices and installations without numba. All functions are in one file because numba's
+cache only watches the file of the function called.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ S30, S27, S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 EDGE_SALT, WALK_SALT = np.uint64(1000), np.uint64(2000)
 REFINEMENTS = 2
-SHARED = 127
+SHARED = 127  # as in `wl`, and REFINEMENTS as in `keys`; the cache would not see a change of an imported constant
 UNSATURATED = np.uint64(128)
+SAME = 1e-5  # as in `ele_core.numerics.keys`
 
 
 @compiled
@@ -363,7 +364,7 @@ class Parts(NamedTuple):
     weights: NDArray[np.float32]  # of neighbourhoods of 0, 1, … edges
     double: int
     triple: int
-    sizes: NDArray[np.float32]  # the weights of one node or edge fewer, of their number itself, and of one more
+    sizes: NDArray[np.float32]  # the weights at count - 1, count and count + 1 of nodes and of edges: `wl.SIZES`
 
 
 class Known(NamedTuple):
@@ -437,12 +438,26 @@ def best_moves(
             value(graph, parts, queries[row], known, nearby, new.colours, new.values)
             scores[at] = difference(nodes[row], graph, parts, queries[row], squares, known, nearby, base, new)
             undo(moves[at], nodes[row], edges[row], graph)
-        order = np.argsort(scores, kind="mergesort")[:limit]
-        counts[row] = len(order)
-        chosen = np.empty((len(order), 4), np.int8)
-        for place in range(len(order)):
-            chosen[place] = moves[order[place]]
-        write_moves(nodes[row], edges[row], chosen, moved_nodes[row], moved_edges[row])
+        order = np.argsort(scores, kind="mergesort")
+        chosen = np.empty((min(limit, count), 4), np.int8)
+        taken = 0
+        for place in range(count):
+            score = scores[order[place]]
+            equal = place >= 2 and score - scores[order[place - 2]] <= SAME * (1 + abs(score))
+            if not equal and taken < limit:
+                chosen[taken] = moves[order[place]]
+                taken += 1
+        counts[row] = taken
+        write_moves(nodes[row], edges[row], chosen[:taken], moved_nodes[row], moved_edges[row])
+
+
+@compiled
+def most_moves(nodes: Codes, edges: Codes, law: Law) -> int:
+    """The greatest number of moves of a graph."""
+    most, none = 0, np.zeros((0, 4), np.int8)
+    for row in range(len(nodes)):
+        most = max(most, list_moves(nodes[row], edges[row], law, none))
+    return most
 
 
 @compiled

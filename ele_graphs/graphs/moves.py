@@ -48,11 +48,8 @@ def graph_moves(
 def best_graph_moves(
     graphs: Graphs, alphabet: Alphabet, rules: Rules | None, kinds: PartKinds, estimate: PartEnergies, limit: int
 ) -> tuple[Graphs, Tensor]:
-    """The `limit` moves of each graph of least estimated energy, best first, and their rows: compiled, on the CPU.
-
-    All `graphs` must keep the rules.
-    """
-    from ele_graphs.graphs.kernels import Law, Parts, best_moves
+    """As `OutputSpace.best_moves`, compiled, on the CPU. All `graphs` must keep the rules."""
+    from ele_graphs.graphs.kernels import Law, Parts, best_moves, most_moves
 
     graphs = graphs.to("cpu")
     size, count = graphs.max_nodes, len(graphs)
@@ -63,6 +60,7 @@ def best_graph_moves(
     queries = estimate.queries.detach().cpu().float().contiguous()
     owner = np.zeros(count, np.int64)
     owner[1:] = (queries[1:] != queries[:-1]).any(dim=1).numpy().cumsum()
+    limit = min(limit, most_moves(graphs.nodes.numpy(), graphs.edges.numpy(), law))
     nodes = torch.zeros(count, limit, size, dtype=torch.int8)
     edges = torch.zeros(count, limit, size, size, dtype=torch.int8)
     found = torch.zeros(count, dtype=torch.int64)

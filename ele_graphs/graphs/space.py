@@ -35,7 +35,7 @@ Y = TypeVar("Y")
 
 MAX_LABELS = 127  # a label and "nothing" fit into a signed byte
 MOVES_PER_NODE = 16
-"""About so many moves has each graph of nine nodes for each of its nodes: an estimate of the work."""
+"""A graph has roughly so many moves for each of its nodes (measured at nine nodes)."""
 MAX_NODES = 64  # the largest graph that the edit distance takes
 
 
@@ -180,12 +180,12 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         if known is None or known[0] is not predicted or known[1] is not true:
             from ele_graphs import ged  # imports numba when it measures, which takes a while
 
-            compared = self.comparable(predicted)
+            given, compared, true = true, self.comparable(predicted), self.comparable(true)
             budget = ged.default_budgets(compared, true, self.config.ged_budget)
             first, second = (
                 ged.edit_distance_bounds(compared, true, budget=budget, edge_labels=labels) for labels in (True, False)
             )
             with_labels = Bounded(first.lower.maximum(second.lower).float(), first.upper.float())
             without = Bounded(second.lower.float(), second.upper.minimum(first.upper).float())
-            known = self._measured = predicted, true, (with_labels, without)
+            known = self._measured = predicted, given, (with_labels, without)
         return known[2]

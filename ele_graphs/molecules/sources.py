@@ -20,7 +20,7 @@ from ele_graphs.molecules.cache import Source
 QM9_FILES = ("qm9_part1.csv", "qm9_part2.csv", "qm9_part3.csv")
 SUFFIXES = (".smi", ".smi.gz", ".smiles", ".smiles.gz", ".txt", ".txt.gz")
 CHUNK = 1 << 20
-UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
+UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, csv.Error)
 """What reading a damaged file, archive or compressed stream raises."""
 
 File = Path | zipfile.Path
@@ -82,8 +82,11 @@ def _digest(files: Sequence[File]) -> tuple[str, int]:
 
 def _place(file: File, column: str) -> int:
     """The number of a column by the first line of a file."""
-    with _rows(file) as rows:
-        names = next(rows, [])
+    try:
+        with _rows(file) as rows:
+            names = next(rows, [])
+    except UNREADABLE as error:
+        raise DataError(f"cannot be read: {error}", where=str(file)) from error
     if column not in names:
         found = f"only {', '.join(names)}" if names else "the file is empty"
         raise DataError(f"there is no column {column!r}: {found}.", where=str(file))

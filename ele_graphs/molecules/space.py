@@ -223,7 +223,11 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def _read_form(self, molecule: Molecule) -> Molecule:
         if molecule.smiles is None:
             return molecule
-        read = Molecule.from_smiles(molecule.smiles)
+        try:
+            read = Molecule.from_smiles(molecule.smiles)
+        except InvalidOutput:
+            return molecule
+        read = read if self.config.charges else read.without_charges()
         return read if self._reason(read) is None else molecule
 
     def properties(self, batch: Graphs) -> dict[str, Tensor]:
@@ -313,6 +317,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
             return f"bond {unknown[0]} is not one of {' '.join(config.bonds)}"
         if any(i == j for i, j, _ in molecule.bonds):
             return "an atom is bound to itself"
+        if not all(0 <= end < size for i, j, _ in molecule.bonds for end in (i, j)):
+            return "a bond leads to an atom that does not exist"
         return None
 
 

@@ -21,8 +21,16 @@ def moses(part: str, path: str | None = None) -> Source:
 
     path: a wheel of molsets, its package, or a folder of CSV files; by default the installed package.
     """
-    root = installed() if path is None else opened(Path(path).expanduser())
+    root = installed() if path is None else opened(at_home(path))
     return csv_files("MOSES", [find(root, part)], "SMILES")
+
+
+def at_home(path: str) -> Path:
+    """The path, with `~` read as the home folder if there is such a user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def installed() -> Path:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ele_core import Context, DataSet, fingerprint, member
 from ele_graphs.graphs.batch import CompactGraphs
-from ele_graphs.graphs.keys import graph_keys
 from ele_graphs.graphs.overlap import occurring
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.molecules.task import MoleculeTask
@@ -78,7 +77,7 @@ class Moses(MoleculeTask):
         parts = [self.read(source, space, context) for source in (train, validation, test)]
         graphs, smiles = [part.graphs for part in parts], [text for part in parts for text in part.smiles]
         outputs = CompactGraphs.cat(graphs)
-        rows = _shuffled(apart(graphs, context), seed)
+        rows = _shuffled(apart(graphs, space, context), seed)
         return DataSet(
             inputs=smiles,
             outputs=outputs,
@@ -91,14 +90,14 @@ class Moses(MoleculeTask):
         )
 
 
-def apart(parts: Sequence[CompactGraphs], context: Context) -> list[Tensor]:
+def apart(parts: Sequence[CompactGraphs], space: MoleculeSpace, context: Context) -> list[Tensor]:
     """For each of training, validation and test (B,) bool: which molecules do not occur in a later part."""
     train, validation, test = parts
-    validated, tested = graph_keys(validation), graph_keys(test)
-    known = occurring(train, torch.cat([validated, tested]), context, "leaving out held-out molecules")
+    validated, tested = space.keys(validation[:]), space.keys(test[:])
+    known = occurring(train, torch.cat([validated, tested]), context, "leaving out held-out molecules", space.keys)
     kept = [~known, ~member(validated, of=tested), torch.ones(len(test), dtype=torch.bool)]
     if left_out := sum(len(part) - int(part.sum()) for part in kept):
-        context.monitor.message(f"MOSES: molecules that are also held out, left out of the training: {left_out:,}")
+        context.monitor.message(f"MOSES: molecules left out because they are held out as well: {left_out:,}")
     return kept
 
 

@@ -31,7 +31,8 @@ REPEATS = 2
 class SearchDecoder(Decoder):
     """Beam search: expand the best structures of each input by their neighbours, keep the best, until none is new.
 
-    Works on any space (its `neighbours` are the moves) and any surrogate. No structure of an input is scored twice.
+    Works on any space and any surrogate. Neighbours are ranked by an estimate of their energy if there is one, and then
+    only the first are scored. No structure of an input is scored twice.
     """
 
     traces = True

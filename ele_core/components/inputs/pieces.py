@@ -46,7 +46,7 @@ class Pieces(Tokens):
 
         Characters rarer than `min_frequency` are left out, and pieces that are rarer in the sample or occur only once.
         """
-        counts = Counter(chain.from_iterable(texts))
+        counts = Counter(character for character in chain.from_iterable(texts) if not _is_half(character))
         common = sorted((-count, character) for character, count in counts.items() if count >= min_frequency)
         pieces = merged(sample(texts), [character for _, character in common], size, max(2, min_frequency))
         return cls([*SPECIAL, *(piece for piece in pieces if piece not in SPECIAL)])
@@ -119,7 +119,7 @@ def _flat(texts: Sequence[str], characters: Sequence[str]) -> Numbers:
     """The numbers of all characters; -1 between texts and for a character that is not among `characters`."""
     table = np.full(0x110000, -1)
     table[[ord(character) for character in characters]] = np.arange(len(characters))
-    # Texts contain no half of a surrogate pair: one stands between them.
+    # Half of a surrogate pair is no character of a vocabulary: one stands between texts.
     codes = np.frombuffer("\ud800".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4")
     numbers: Numbers = table[codes]
     return numbers
@@ -155,9 +155,16 @@ def _pattern(pieces: Sequence[str]) -> str:
     return "|".join([*map(re.escape, sorted(pieces, key=len, reverse=True)), ANY_CHARACTER])
 
 
+def _is_half(character: str) -> bool:
+    """Whether it is half of a surrogate pair, which is not a character and cannot be saved."""
+    return "\ud800" <= character <= "\udfff"
+
+
 def _check(pieces: Sequence[str]) -> None:
     for piece in pieces:
         if not 1 <= len(piece) <= LONGEST_PIECE:
             msg = f"a piece has {len(piece)} characters instead of 1 to {LONGEST_PIECE}"
             raise ValueError(msg)
-        piece.encode()  # half of a surrogate pair could not be saved
+        if any(map(_is_half, piece)):
+            msg = "a piece has half of a surrogate pair"
+            raise ValueError(msg)

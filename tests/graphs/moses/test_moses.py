@@ -146,7 +146,7 @@ def test_no_molecule_is_in_two_parts(tmp_path: Path) -> None:
     for part, later in (("train", "validation"), ("train", "test"), ("validation", "test")):
         assert not member(keys[getattr(data, part)], of=keys[getattr(data, later)]).any()
     assert (len(data.train) + len(data.validation), len(data.test)) == (60, 2)
-    assert told.texts == ["MOSES: molecules that are also held out, left out of the training: 2"]
+    assert told.texts == ["MOSES: molecules left out because they are held out as well: 2"]
 
 
 def test_rows_that_do_not_fit_are_left_out_by_their_row(tmp_path: Path, tables: dict[str, str]) -> None:
