@@ -54,7 +54,10 @@ def measured(run: Run, split: str, limit: int | None) -> dict[str, object]:
     decoder.decode(queries[:1], untimed, context=context)  # so that compilation is not timed
     clock = Clock()
     clock.around(decoder, START, "_start")
-    space = clock.around(clock.around(model.space, MOVES, "neighbours"), IDENTITIES, "keys")
+    space = model.space
+    for method in ("neighbours", "moves", "best_moves"):
+        clock.around(space, MOVES, method)
+    clock.around(space, IDENTITIES, "keys")
     surrogate = clock.around(clock.around(model.surrogate, ENCODER, "energy"), ENCODER, "energy_at")
     counted = count_rows(surrogate)
     clock.start()

@@ -66,7 +66,7 @@ class Moses(MoleculeTask):
                 "backbone": {"name": "gru", "layers": 2, "width": 192, "pooling": "additive"},
                 "training": {"epochs": 10, "batch_size": 128, "learning_rate": 2.5e-3, "evaluations": 20},
             },
-            "decoder": {"name": "search", "width": 8, "rounds": 30, "patience": 3},
+            "decoder": {"name": "search", "width": 4, "rounds": 30, "patience": 2},
         }
 
     def load_molecules(self, space: MoleculeSpace, seed: int, context: Context) -> DataSet:

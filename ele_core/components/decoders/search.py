@@ -22,7 +22,7 @@ CHUNK = 256
 """Inputs searched at once."""
 SLICE = 256
 """Structures whose neighbours are computed at once: bounds the memory."""
-RANKED = 48
+RANKED = 64
 """Neighbours of a structure to score, if an estimate ranks them."""
 REPEATS = 2
 """Moves to look at for each neighbour to score: several moves may lead to the same structure."""
@@ -49,7 +49,7 @@ class SearchDecoder(Decoder):
         """Rounds without a better structure after which an input stops."""
         moves: int | None = Field(None, ge=1)
         """The most neighbours of a structure to score by the surrogate, ranked by an estimate from their parts, or else
-        by the gradient of the loss if it has one. None: 48 if space and surrogate have such estimates, else all."""
+        by the gradient of the loss if it has one. None: 64 if space and surrogate have such estimates, else all."""
         budget: int | None = Field(None, ge=1)
         """The most structures to score for an input; None: no limit."""
         pgd: GradientDecoder.Config | None = None
