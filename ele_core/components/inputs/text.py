@@ -79,10 +79,11 @@ class TextInput(InputSpace[str]):
         """The regular expression of level `regex`. Text between two matches is a token as well, so that nothing of the
         input is lost. With the package tokenizers it may have any syntax of Oniguruma, without it only what Python
         reads alike."""
-        pieces: PositiveInt = PIECES
-        """The size of the vocabulary of level `pieces`, single characters among it. It is learned by merging the most
-        frequent pair of neighbours, on at most 20,000 training texts; a text is cut into the longest pieces that match,
-        from the left. Kernels, nearest inputs and warnings about unusual inputs still compare characters."""
+        pieces: PositiveInt | None = None
+        """The size of the vocabulary of level `pieces`, single characters among it; None: 1,000. It comes from merging
+        the most frequent pair of neighbours, on at most 20,000 training texts; a text is cut into the longest pieces
+        that match, from the left. Kernels, nearest inputs and warnings about unusual inputs still compare characters.
+        """
         min_frequency: PositiveInt = 1
         """Tokens rarer than this in the training texts are unknown, which also teaches a model the unknown token."""
         unknown: Literal["token", "error"] = "token"
@@ -101,7 +102,7 @@ class TextInput(InputSpace[str]):
                 raise ValueError(msg)
             if self.pattern is not None:
                 _check_regex(self.pattern)
-            if self.level != "pieces" and self.pieces != PIECES:
+            if self.level != "pieces" and self.pieces is not None:
                 msg = "`pieces` must be given with level 'pieces' only"
                 raise ValueError(msg)
             return self
@@ -240,7 +241,7 @@ class TextInput(InputSpace[str]):
 
     def _learned(self, texts: list[str]) -> Tokens:
         if self.config.level == "pieces":
-            return Pieces.learn(texts, self.config.pieces, self.config.min_frequency)
+            return Pieces.learn(texts, self.config.pieces or PIECES, self.config.min_frequency)
         return Tokens.learned(texts, self._pattern, self.config.min_frequency)
 
     def _spelled(self, batch: Texts) -> Texts:
