@@ -35,17 +35,18 @@ def main() -> None:
     parser.add_argument("run", help="a finished run")
     parser.add_argument("--limit", type=int, help="only the first N inputs")
     parser.add_argument("--split", choices=["test", "validation"], default="test", help="which inputs (default test)")
+    parser.add_argument("--moves", type=int, help="the most neighbours to score (default: as configured)")
     parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
-    result = measured(Run(options.run), options.split, options.limit)
+    result = measured(Run(options.run), options.split, options.limit, options.moves)
     print(json.dumps(result, indent=2))
     if options.output:
         write_text(options.output, json.dumps(result, indent=2) + "\n")
 
 
-def measured(run: Run, split: str, limit: int | None) -> dict[str, object]:
+def measured(run: Run, split: str, limit: int | None, moves: int | None = None) -> dict[str, object]:
     """Decode once, and return how the time was spent."""
-    model = run.model(["decoder=search"])
+    model = run.model(["decoder=search", *([] if moves is None else [f"decoder.moves={moves}"])])
     context = Context(run.config.seed, pick_device(model.config.device), ConsoleMonitor())
     data = run.data(context).data
     queries = model.queries(data.inputs_at(getattr(data, split)[:limit]))
@@ -61,11 +62,14 @@ def measured(run: Run, split: str, limit: int | None) -> dict[str, object]:
     surrogate = clock.around(clock.around(model.surrogate, ENCODER, "energy"), ENCODER, "energy_at")
     counted = count_rows(surrogate)
     clock.start()
-    decoder.decode(queries, Problem(space, surrogate, model.candidates), context=context)
+    found = decoder.decode(queries, Problem(space, surrogate, model.candidates), context=context)
     seconds = clock.stop()
+    truth = data.outputs[getattr(data, split)[:limit]]
+    exact = (model.space.keys(found.best) == model.space.keys(truth)).all(dim=1).float().mean().item()
     wall = sum(seconds.values())
     return {
-        "command": f"python benchmarks/search.py {run.folder}{f' --limit {limit}' if limit else ''} --split {split}",
+        "command": f"python benchmarks/search.py {run.folder}{f' --limit {limit}' if limit else ''} --split {split}"
+        + (f" --moves {moves}" if moves else ""),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "task": run.config.task.name if run.config.task else None,
         "seed": run.config.seed,
@@ -73,6 +77,7 @@ def measured(run: Run, split: str, limit: int | None) -> dict[str, object]:
         "decoder": model.config.decoder.model_dump(mode="json"),
         "candidates": len(model.candidates),
         "inputs": len(queries),
+        "exact": round(exact, 4),
         "evaluations": counted["evaluations"],
         "seconds": round(wall, 3),
         "evaluations_per_second": round(counted["evaluations"] / wall),
