@@ -41,7 +41,7 @@ def pays(graphs: int, size: int) -> bool:
 
 
 def _compiled_keys(graphs: Graphs | CompactGraphs) -> Tensor:
-    from ele_graphs.graphs.kernels import fill_keys
+    from ele_graphs.graphs.key_kernels import fill_keys
 
     keys = torch.zeros(len(graphs), 2, dtype=torch.int64)
 

@@ -49,7 +49,7 @@ def best_graph_moves(
     graphs: Graphs, alphabet: Alphabet, rules: Rules | None, kinds: PartKinds, estimate: PartEnergies, limit: int
 ) -> tuple[Graphs, Tensor]:
     """As `OutputSpace.best_moves`, compiled, on the CPU. All `graphs` must keep the rules."""
-    from ele_graphs.graphs.kernels import Law, Parts, best_moves, most_moves
+    from ele_graphs.graphs.move_kernels import Law, Parts, best_moves, most_moves
 
     graphs = graphs.to("cpu")
     size, count = graphs.max_nodes, len(graphs)

@@ -148,11 +148,11 @@ def test_symmetric_molecules_have_all_their_neighbours_among_the_best_moves(smil
 
 def test_constants_of_the_compiled_functions_are_those_of_the_others() -> None:
     from ele_core.numerics import keys as core_keys
-    from ele_graphs.graphs import kernels, wl
+    from ele_graphs.graphs import key_kernels, move_kernels, wl
 
-    assert (kernels.SHARED, int(kernels.UNSATURATED)) == (wl.SHARED, wl.UNSATURATED)
-    assert kernels.REFINEMENTS == graph_keys_module.REFINEMENTS
-    assert kernels.SAME == core_keys.SAME
+    assert (move_kernels.SHARED, int(move_kernels.UNSATURATED)) == (wl.SHARED, wl.UNSATURATED)
+    assert key_kernels.REFINEMENTS == graph_keys_module.REFINEMENTS
+    assert move_kernels.SAME == core_keys.SAME
 
 
 def test_a_nitro_group_without_charges_is_compared_in_one_form() -> None:

@@ -1,8 +1,8 @@
-"""Compiled versions of keys and of the best moves of graphs, for a CPU: they follow edges, not all pairs of nodes.
+"""Compiled moves of graphs, for a CPU: the best by an estimate from parts, without writing the others.
 
-`fill_keys` computes `keys.graph_keys`, and `best_moves` what `OutputSpace.best_moves` computes from moves and features
-on tensors, which serve other devices and installations without numba. All functions are in one file because numba's
-cache only watches the file of the function called.
+`best_moves` computes what `OutputSpace.best_moves` computes from moves and features on tensors, which serve other
+devices and installations without numba. All functions are in one file because numba's cache only watches the file of
+the function called; `mixed` and the salts never change.
 """
 
 from __future__ import annotations
@@ -13,129 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ele_graphs.ged.kernels import compiled
+from ele_graphs.graphs.key_kernels import EDGE_SALT, ONE, TWO, ZERO, Codes, Hashes, Ints, mixed
 
-Codes = NDArray[np.int8]
-Hashes = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-MIX_2 = np.uint64(0x94D049BB133111EB)
-S30, S27, S31 = np.uint64(30), np.uint64(27), np.uint64(31)
-ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
-EDGE_SALT, WALK_SALT = np.uint64(1000), np.uint64(2000)
-REFINEMENTS = 2
-SHARED = 127  # as in `wl`, and REFINEMENTS as in `keys`; the cache would not see a change of an imported constant
+SHARED = 127  # as in `wl`
 UNSATURATED = np.uint64(128)
 SAME = 1e-5  # as in `ele_core.numerics.keys`
-
-
-@compiled
-def mixed(value: np.uint64) -> np.uint64:
-    """`ele_core.mix` of one number."""
-    value = value + GOLDEN
-    value = (value ^ (value >> S30)) * MIX_1
-    value = (value ^ (value >> S27)) * MIX_2
-    return value ^ (value >> S31)
-
-
-class Adjacency(NamedTuple):
-    """One graph by its edges, for graphs of up to m nodes: written by `load`, read by the functions below."""
-
-    place: Ints  # (m,) the position of each real node
-    degree: Ints  # (m,)
-    neighbour: Ints  # (m, m) the neighbours of each real node, by their number among the real nodes
-    weight: Hashes  # (m, m) the random odd number of the label of each of these edges
-    colour: Hashes  # (m,) the hash of each node's label
-
-
-@compiled
-def working_memory(size: int) -> Adjacency:
-    """Memory for graphs of up to `size` nodes."""
-    return Adjacency(
-        np.zeros(size, np.int64),
-        np.zeros(size, np.int64),
-        np.zeros((size, size), np.int64),
-        np.zeros((size, size), np.uint64),
-        np.zeros(size, np.uint64),
-    )
-
-
-@compiled
-def load(nodes: Codes, edges: Codes, graph: Adjacency) -> int:
-    """Read one graph, nodes (m,), edges (m, m), into `graph`; return its number of real nodes."""
-    count = 0
-    number = np.full(len(nodes), -1, np.int64)
-    for i in range(len(nodes)):
-        if nodes[i] != 0:
-            number[i] = count
-            graph.place[count] = i
-            graph.colour[count] = mixed(np.uint64(nodes[i]))
-            count += 1
-    for a in range(count):
-        i = graph.place[a]
-        degree = 0
-        for j in range(len(nodes)):
-            if edges[i, j] != 0 and number[j] >= 0:
-                graph.neighbour[a, degree] = number[j]
-                graph.weight[a, degree] = mixed(np.uint64(edges[i, j]) + EDGE_SALT) | ONE
-                degree += 1
-        graph.degree[a] = degree
-    return count
-
-
-@compiled
-def refine(graph: Adjacency, count: int, colours: Hashes, result: Hashes) -> None:
-    """One step of Weisfeiler and Lehman, as `keys.refined`: from `colours` to `result`."""
-    for a in range(count):
-        total = colours[a]
-        for k in range(graph.degree[a]):
-            total += graph.weight[a, k] * colours[graph.neighbour[a, k]]
-        result[a] = mixed(total)
-
-
-@compiled
-def fill_keys(nodes: Codes, edges: Codes, keys: Ints) -> None:
-    """Fill keys (B, 2) as `keys.graph_keys` computes them from nodes (B, m), edges (B, m, m)."""
-    size = nodes.shape[1]
-    graph = working_memory(size)
-    colours, other = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
-    pairs = np.zeros((size, size), np.uint64)
-    walks, longer = np.zeros((size, size), np.uint64), np.zeros((size, size), np.uint64)
-    for row in range(len(nodes)):
-        count = load(nodes[row], edges[row], graph)
-        colours[:count] = graph.colour[:count]
-        for _ in range(REFINEMENTS):
-            refine(graph, count, colours, other)
-            colours, other = other, colours
-        for a in range(count):
-            for k in range(graph.degree[a]):
-                both = colours[a] + colours[graph.neighbour[a, k]]
-                pairs[a, k] = graph.weight[a, k] * (mixed(both) | ONE)
-        walks[:count, :count] = ZERO
-        for length in range(count // 2 + 1, 0, -1):
-            factor = mixed(np.uint64(length) + WALK_SALT)
-            for a in range(count):
-                walks[a, a] += factor
-            longer[:count, :count] = ZERO
-            for a in range(count):
-                for k in range(graph.degree[a]):
-                    weight, source = pairs[a, k], graph.neighbour[a, k]
-                    for b in range(count):
-                        longer[a, b] += weight * walks[source, b]
-            walks, longer = longer, walks
-        first, second = ZERO, ZERO
-        for a in range(count):
-            back, between = ONE, ZERO
-            for b in range(count):
-                back += walks[a, b] * walks[b, a]
-                between += mixed(walks[a, b] + colours[b])
-            colour = mixed(colours[a] + mixed(walks[a, a]) + mixed(back) + between)
-            first += mixed(colour + ONE)
-            second += mixed(colour + TWO)
-        keys[row, 0] = np.int64(mixed(first + ONE))
-        keys[row, 1] = np.int64(mixed(second + TWO))
 
 
 class Law(NamedTuple):
@@ -152,41 +36,84 @@ RELABEL, REMOVE, REBOND, GROW, INSERT, SWAP, SHIFT, CONTRACT = range(8)
 """The kinds of moves. A move is its kind and three numbers, in the order of the tensors in `moves`."""
 
 
+class Change(NamedTuple):
+    """What a move changes: written by `describe`, read by all functions that make moves."""
+
+    nodes: Ints  # (2, 2): a node and its new label
+    pairs: Ints  # (m + 2, 3): two nodes and the new label of their edge
+    counts: Ints  # (2,) how many nodes and pairs
+
+
+@compiled
+def unchanged(size: int) -> Change:
+    """Memory for the changes of graphs of up to `size` nodes."""
+    return Change(np.zeros((2, 2), np.int64), np.zeros((size + 2, 3), np.int64), np.zeros(2, np.int64))
+
+
+@compiled
+def describe(move: Codes, nodes: Codes, edges: Codes, change: Change) -> None:
+    """Fill `change` with what a move (4,) of one graph changes."""
+    change.counts[:] = 0
+    kind, a, b, c = move[0], move[1], move[2], move[3]
+    if kind == RELABEL:
+        relabel(change, a, b)
+    elif kind in (REMOVE, CONTRACT):
+        relabel(change, a, 0)
+        for j in range(len(nodes)):
+            if edges[a, j] != 0:
+                rebond(change, a, j, 0)
+        if kind == CONTRACT:
+            rebond(change, b, c, min(edges[a, b], edges[a, c]))
+    elif kind == REBOND:
+        rebond(change, a, b, c)
+    elif kind == GROW:
+        slot = first_virtual(nodes)
+        relabel(change, slot, a)
+        rebond(change, slot, b, c)
+    elif kind == INSERT:
+        slot = first_virtual(nodes)
+        relabel(change, slot, a)
+        rebond(change, b, c, 0)
+        rebond(change, slot, b, edges[b, c])
+        rebond(change, slot, c, edges[b, c])
+    elif kind == SWAP:
+        relabel(change, a, nodes[b])
+        relabel(change, b, nodes[a])
+    else:
+        rebond(change, a, b, 0)
+        rebond(change, a, c, edges[a, b])
+
+
+@compiled
+def relabel(change: Change, node: int, label: int) -> None:
+    """Add another label of a node."""
+    n = change.counts[0]
+    change.nodes[n, 0], change.nodes[n, 1] = node, label
+    change.counts[0] = n + 1
+
+
+@compiled
+def rebond(change: Change, i: int, j: int, label: int) -> None:
+    """Add another label of the edge of a pair."""
+    n = change.counts[1]
+    change.pairs[n, 0], change.pairs[n, 1], change.pairs[n, 2] = i, j, label
+    change.counts[1] = n + 1
+
+
 @compiled
 def write_moves(nodes: Codes, edges: Codes, moves: Codes, moved_nodes: Codes, moved_edges: Codes) -> None:
     """Write the results of `moves` (M, 4) of one graph to moved_nodes (M, m), moved_edges (M, m, m)."""
-    slot = first_virtual(nodes)
+    change = unchanged(len(nodes))
     for row in range(len(moves)):
-        after, bonds = moved_nodes[row], moved_edges[row]
-        after[:] = nodes
-        bonds[:] = edges
-        kind, a, b, c = moves[row]
-        if kind == RELABEL:
-            after[a] = b
-        elif kind == REMOVE:
-            after[a] = 0
-            bonds[a, :] = 0
-            bonds[:, a] = 0
-        elif kind == REBOND:
-            bind(bonds, a, b, c)
-        elif kind == GROW:
-            after[slot] = a
-            bind(bonds, slot, b, c)
-        elif kind == INSERT:
-            after[slot] = a
-            bind(bonds, b, c, 0)
-            bind(bonds, slot, b, edges[b, c])
-            bind(bonds, slot, c, edges[b, c])
-        elif kind == SWAP:
-            after[a], after[b] = nodes[b], nodes[a]
-        elif kind == SHIFT:
-            bind(bonds, a, b, 0)
-            bind(bonds, a, c, edges[a, b])
-        else:
-            after[a] = 0
-            bonds[a, :] = 0
-            bonds[:, a] = 0
-            bind(bonds, b, c, min(edges[a, b], edges[a, c]))
+        moved_nodes[row] = nodes
+        moved_edges[row] = edges
+        describe(moves[row], nodes, edges, change)
+        for n in range(change.counts[0]):
+            moved_nodes[row, change.nodes[n, 0]] = change.nodes[n, 1]
+        for n in range(change.counts[1]):
+            i, j, label = change.pairs[n]
+            moved_edges[row, i, j] = label
+            moved_edges[row, j, i] = label
 
 
 @compiled
@@ -280,13 +207,6 @@ def listed(moves: Codes, n: int, room: int, kind: int, a: int, b: int, c: int) -
         moves[n, 2] = b
         moves[n, 3] = c
     return n + 1
-
-
-@compiled
-def bind(edges: Codes, i: int, j: int, label: int) -> None:
-    """Give the pair i, j an edge label."""
-    edges[i, j] = label
-    edges[j, i] = label
 
 
 @compiled
@@ -410,6 +330,7 @@ def best_moves(
         np.zeros((size, size), np.int64),
     )
     moves = np.zeros((256, 4), np.int8)
+    change = unchanged(size)
     known = emptied(1 << 12)
     hashes = label_hashes()
     depths = len(parts.weights)
@@ -431,13 +352,14 @@ def best_moves(
         for at in range(count):
             if 2 * (known.filled[0] + len(parts.weights) * size + 6) > len(known.keys):
                 known = enlarged(known)
-            make(moves[at], nodes[row], edges[row], graph)
-            spread(moves[at], nodes[row], edges[row], graph, nearby)
+            describe(moves[at], nodes[row], edges[row], change)
+            make(change, graph)
+            spread(change, graph, nearby)
             new.colours[:] = base.colours
             colour(graph, parts, hashes, nearby, new.colours)
             value(graph, parts, queries[row], known, nearby, new.colours, new.values)
             scores[at] = difference(nodes[row], graph, parts, queries[row], squares, known, nearby, base, new)
-            undo(moves[at], nodes[row], edges[row], graph)
+            undo(change, nodes[row], edges[row], graph)
         order = np.argsort(scores, kind="mergesort")
         chosen = np.empty((min(limit, count), 4), np.int8)
         taken = 0
@@ -510,72 +432,22 @@ def connect_one(graph: Editable, i: int, j: int, label: int) -> None:
 
 
 @compiled
-def make(move: Codes, nodes: Codes, edges: Codes, graph: Editable) -> None:
-    """Make a move, as `write_moves` does."""
-    kind, a, b, c = move[0], move[1], move[2], move[3]
-    if kind == RELABEL:
-        graph.label[a] = b
-    elif kind == REMOVE:
-        graph.label[a] = 0
-        while graph.degree[a]:
-            connect(graph, a, graph.neighbour[a, 0], 0)
-    elif kind == REBOND:
-        connect(graph, a, b, c)
-    elif kind == GROW:
-        slot = first_virtual(nodes)
-        graph.label[slot] = a
-        connect(graph, slot, b, c)
-    elif kind == INSERT:
-        slot = first_virtual(nodes)
-        graph.label[slot] = a
-        connect(graph, b, c, 0)
-        connect(graph, slot, b, edges[b, c])
-        connect(graph, slot, c, edges[b, c])
-    elif kind == SWAP:
-        graph.label[a], graph.label[b] = nodes[b], nodes[a]
-    elif kind == SHIFT:
-        connect(graph, a, b, 0)
-        connect(graph, a, c, edges[a, b])
-    else:
-        graph.label[a] = 0
-        connect(graph, a, b, 0)
-        connect(graph, a, c, 0)
-        connect(graph, b, c, min(edges[a, b], edges[a, c]))
+def make(change: Change, graph: Editable) -> None:
+    """Make a move."""
+    for n in range(change.counts[0]):
+        graph.label[change.nodes[n, 0]] = change.nodes[n, 1]
+    for n in range(change.counts[1]):
+        connect(graph, change.pairs[n, 0], change.pairs[n, 1], change.pairs[n, 2])
 
 
 @compiled
-def undo(move: Codes, nodes: Codes, edges: Codes, graph: Editable) -> None:
+def undo(change: Change, nodes: Codes, edges: Codes, graph: Editable) -> None:
     """Undo a move that was made from nodes, edges."""
-    kind, a, b, c = move[0], move[1], move[2], move[3]
-    if kind == RELABEL:
-        graph.label[a] = nodes[a]
-    elif kind == REMOVE:
-        graph.label[a] = nodes[a]
-        for j in range(len(nodes)):
-            if edges[a, j] != 0:
-                connect(graph, a, j, edges[a, j])
-    elif kind == REBOND:
-        connect(graph, a, b, edges[a, b])
-    elif kind == GROW:
-        slot = first_virtual(nodes)
-        graph.label[slot] = 0
-        connect(graph, slot, b, 0)
-    elif kind == INSERT:
-        slot = first_virtual(nodes)
-        graph.label[slot] = 0
-        connect(graph, slot, b, 0)
-        connect(graph, slot, c, 0)
-        connect(graph, b, c, edges[b, c])
-    elif kind == SWAP:
-        graph.label[a], graph.label[b] = nodes[a], nodes[b]
-    elif kind == SHIFT:
-        connect(graph, a, c, 0)
-        connect(graph, a, b, edges[a, b])
-    else:
-        graph.label[a] = nodes[a]
-        connect(graph, b, c, 0)
-        connect(graph, a, b, edges[a, b])
-        connect(graph, a, c, edges[a, c])
+    for n in range(change.counts[0]):
+        graph.label[change.nodes[n, 0]] = nodes[change.nodes[n, 0]]
+    for n in range(change.counts[1]):
+        i, j = change.pairs[n, 0], change.pairs[n, 1]
+        connect(graph, i, j, edges[i, j])
 
 
 class Colouring(NamedTuple):
@@ -592,24 +464,15 @@ def colouring(depths: int, size: int) -> Colouring:
 
 
 @compiled
-def spread(move: Codes, nodes: Codes, edges: Codes, graph: Editable, nearby: Flags) -> None:
+def spread(change: Change, graph: Editable, nearby: Flags) -> None:
     """Fill nearby (depths, m) with the nodes whose colour at each depth a move may change."""
-    size = len(nodes)
-    first = nearby[0]
-    first[:] = False
-    kind, a, b, c = move[0], move[1], move[2], move[3]
-    if kind in (GROW, INSERT):
-        first[first_virtual(nodes)] = True
-    else:
-        first[a] = True
-    if kind not in (RELABEL, REMOVE):
-        first[b] = True
-    if kind in (INSERT, SHIFT, CONTRACT):
-        first[c] = True
-    if kind == REMOVE:
-        for j in range(size):
-            if edges[a, j] != 0:
-                first[j] = True
+    size = len(graph.label)
+    nearby[0] = False
+    for n in range(change.counts[0]):
+        nearby[0, change.nodes[n, 0]] = True
+    for n in range(change.counts[1]):
+        nearby[0, change.pairs[n, 0]] = True
+        nearby[0, change.pairs[n, 1]] = True
     for depth in range(1, len(nearby)):
         nearby[depth] = nearby[depth - 1]
         for i in range(size):
