@@ -1,6 +1,9 @@
 """The public names of ELE, and where each is defined. `__init__.py` imports a name when it is first used."""
 
 from .components.decoders.candidates import CandidatesDecoder as CandidatesDecoder
+from .components.inputs.bits import Bits as Bits
+from .components.inputs.bits import BitsInput as BitsInput
+from .components.inputs.image import Pictures as Pictures
 from .components.inputs.text import TextInput as TextInput
 from .components.inputs.text import Texts as Texts
 from .components.inputs.vector import VectorInput as VectorInput
@@ -18,7 +21,10 @@ from .data.dataset import DataSet as DataSet
 from .data.dataset import fingerprint as fingerprint
 from .data.dataset import split as split
 from .data.packing import pack_all as pack_all
+from .data.prepare import Prepared as Prepared
 from .data.rejected import Rejected as Rejected
+from .data.truths import AnyOf as AnyOf
+from .data.truths import Truths as Truths
 from .display.sheet import Cell as Cell
 from .display.sheet import sheet_svg as sheet_svg
 from .errors import ConfigError as ConfigError
@@ -32,6 +38,7 @@ from .errors import PluginError as PluginError
 from .errors import TrainingError as TrainingError
 from .experiments.ranges import Range as Range
 from .experiments.study import Paths as Paths
+from .experiments.study import Rival as Rival
 from .experiments.study import Row as Row
 from .experiments.study import Scale as Scale
 from .experiments.study import ShareSweep as ShareSweep
@@ -79,6 +86,8 @@ from .numerics.sets import ConvexSet as ConvexSet
 from .numerics.sets import Simplex as Simplex
 from .numerics.sets import SymmetricSimplex as SymmetricSimplex
 from .numerics.sparse import SparseRows as SparseRows
+from .numerics.sparse_vectors import SparseColumn as SparseColumn
+from .numerics.sparse_vectors import SparseVector as SparseVector
 from .numerics.tensors import Tensors as Tensors
 from .plugins import Record as Record
 from .plugins import Registry as Registry

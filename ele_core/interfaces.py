@@ -127,6 +127,9 @@ class Metric(Generic[T]):
     direction: Literal["min", "max"]
     function: Callable[[T, T], Tensor | Bounded]
     summary: str = ""
+    size: Callable[[T], Tensor] | None = None
+    """The size of each truth (B,), for a rate such as errors per token: an evaluation then divides each value by the
+    mean size of all its truths, so that the mean of the values is the sum of all errors over the sum of all sizes."""
 
     def values(self, predicted: T, true: T) -> Tensor:
         """One value per example (B,); of two bounds the worse one, so that no prediction looks better than it is."""
@@ -174,6 +177,8 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     """The dataclass of this space's batches and points."""
     takes: ClassVar[str] = ""
     """The objects of this space in a few words, such as `a text or a list of tokens`, for messages about others."""
+    Constraint: ClassVar[type[BaseModel] | None] = None
+    """The constraints on predictions that this space understands, as fields of a model; None: there are none."""
 
     # -- what every space defines --------------------------------------------------------------------------------
 
@@ -335,6 +340,36 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         They are used for options that the user does not give; {} leaves all of them to the core.
         """
         return {}
+
+    # -- constraints on predictions, if the space defines `Constraint` --------------------------------------------
+
+    def satisfies(self, batch: T, constraint: Any) -> Tensor:
+        """(N,) bool: whether each structure satisfies one `Constraint`. Define it together with `Constraint`."""
+        raise NotImplementedError(f"{type(self).__name__} has no constraints")
+
+    def violation(self, batch: T, constraint: Any) -> Tensor:
+        """(N,) floats: 0 exactly where `satisfies` is true, and larger the further away, about 1 for each move.
+
+        `search` follows it towards structures that satisfy the constraint. By default 1 where it is not satisfied.
+        """
+        return (~self.satisfies(batch, constraint)).float()
+
+    def costly(self, constraint: Any) -> bool:
+        """Whether judging a structure takes so long that decoders should judge only those of least energy.
+
+        By default no. If yes, of the candidates and of each round of `search` only the best few dozen are judged.
+        """
+        return False
+
+    def constraints_of(self, batch: T, names: Sequence[str]) -> list[Any]:
+        """For each structure the `Constraint` of these names that it satisfies, such as its own molecular formula.
+
+        Evaluations use it to give models a part of the truth. Raise `KeyError` for a name of which a structure has no
+        single value, such as a substructure. By default there is no name.
+        """
+        if names:
+            raise KeyError(names[0])
+        return [None] * len(batch)
 
     def render(self, obj: Y, against: Y | None = None) -> Drawing:
         """Draw `obj` as a picture or text; mark how it differs from `against` if the space can."""
@@ -506,6 +541,10 @@ class InputSpace(Component, ABC, Generic[X]):
 
     takes_vectors: ClassVar[bool] = False
     """Whether `pack` takes arrays of numbers (D,); if not, `parse` gets the vectors of a file as texts."""
+    default_for_vectors: ClassVar[bool] = True
+    """Whether inputs that are vectors may be read by this space although the user chose none, if it takes vectors."""
+    takes_arrays: ClassVar[bool] = False
+    """Whether `pack` takes arrays of numbers of two or more dimensions, such as pictures."""
 
     @abstractmethod
     def parse(self, text: str) -> X:
@@ -522,6 +561,19 @@ class InputSpace(Component, ABC, Generic[X]):
     @abstractmethod
     def pack(self, values: Sequence[X]) -> Tensors:
         """Pack inputs into a batch; raise `InvalidInput` with index and reason if one is wrong."""
+
+    def read_beside(self, file: str) -> None:
+        """Called before `parse` with the table that the texts are from: names of files may be relative to its folder.
+
+        By default ignored. It is not called for texts from standard input or from Python.
+        """
+
+    def contents(self, values: Sequence[X]) -> str:
+        """A hash of what `parse` read besides its texts, such as the contents of files; empty: nothing.
+
+        It is part of the fingerprint of the data.
+        """
+        return ""
 
     def examples(self) -> list[X]:
         """A few valid, different inputs, on which checks test this space; by default an empty list."""
@@ -634,6 +686,8 @@ class Candidates:
     batch: Any
     embeddings: Tensor
     owner: Tensor | None = None
+    satisfying: dict[Any, Tensor] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    """The rows that satisfy a constraint, for those that decoders asked for last: see `decoders.constraints`."""
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -646,6 +700,21 @@ class Problem:
     space: OutputSpace[Any, Any]
     surrogate: Surrogate
     candidates: Candidates
+    constraints: Sequence[Any | None] | None = None
+    """One `OutputSpace.Constraint` per query, which its structures must satisfy, or None if any will do."""
+
+    def satisfied(self, structures: Any, owner: Tensor) -> Tensor:
+        """(N,) bool: whether structure n satisfies the constraint of query `owner[n]`; true if that has none."""
+        kept = torch.ones_like(owner, dtype=torch.bool)
+        queries: dict[str, list[int]] = {}
+        for query, constraint in enumerate(self.constraints or ()):
+            if constraint is not None:
+                queries.setdefault(constraint.model_dump_json(), []).append(query)
+        for same in queries.values():
+            rows = torch.isin(owner, torch.tensor(same, device=owner.device)).nonzero().flatten()
+            assert self.constraints is not None
+            kept[rows] = self.space.satisfies(structures[rows], self.constraints[same[0]]).to(kept.device)
+        return kept
 
 
 @dataclasses.dataclass(frozen=True)
@@ -723,7 +792,11 @@ class Decoder(Component, ABC):
     def decode(
         self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
-        """Find the `top_k` distinct structures of least energy for each query (B, q); record the steps if `trace`."""
+        """Find the `top_k` distinct structures of least energy for each query (B, q); record the steps if `trace`.
+
+        They satisfy the constraint of their query (`Problem.constraints`). If there are fewer than `top_k`, the
+        energies of the missing ones are infinite, and any structures take their places.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -750,6 +823,11 @@ class Task(Component, ABC):
     @abstractmethod
     def defaults(cls) -> dict[str, Any]:
         """The run configuration of this task: the sections `output`, `input`, `surrogate`, `regressor`, `decoder`."""
+
+    @classmethod
+    def defaults_for(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The run configuration of this task with these options, as given by the user; by default `defaults()`."""
+        return cls.defaults()
 
     @abstractmethod
     def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:

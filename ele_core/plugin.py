@@ -33,20 +33,27 @@ def ele_surrogates() -> Iterator[Record]:
         "ele_core.components.surrogates.parts:PartsSurrogate",
         "A fixed embedding that adds up the parts of a structure: for few pairs.",
     )
+    yield Record(
+        "centred-parts",
+        "ele_core.components.surrogates.centred_parts:CentredPartsSurrogate",
+        "The direction of `parts` from the mean: for inputs that tell only a part of the output.",
+    )
 
 
 @hookimpl
 def ele_input_spaces() -> Iterator[Record]:
-    """Texts and vectors."""
+    """Texts, vectors, sets of features and pictures."""
     yield Record(
         "text", "ele_core.components.inputs.text:TextInput", "Texts, cut into tokens by a vocabulary learned from them."
     )
     yield Record("vector", "ele_core.components.inputs.vector:VectorInput", "Vectors of numbers, standardised.")
+    yield Record("bits", "ele_core.components.inputs.bits:BitsInput", "Sets of numbered features with counts.")
+    yield Record("image", "ele_core.components.inputs.image:ImageInput", "Pictures of one size: PNG files or arrays.")
 
 
 @hookimpl
 def ele_backbones() -> Iterator[Record]:
-    """Networks on texts and on vectors."""
+    """Networks on texts, on vectors, on sets of features and on pictures."""
     yield Record(
         "gru",
         "ele_core.components.backbones.gru:GRUBackbone",
@@ -56,6 +63,16 @@ def ele_backbones() -> Iterator[Record]:
         "transformer", "ele_core.components.backbones.transformer:TransformerBackbone", "A Transformer over tokens."
     )
     yield Record("mlp", "ele_core.components.backbones.mlp:MLPBackbone", "A multilayer perceptron on vectors.")
+    yield Record(
+        "bag",
+        "ele_core.components.backbones.bag:BagBackbone",
+        "The sum of learned vectors of features, then residual layers.",
+    )
+    yield Record(
+        "convolution",
+        "ele_core.components.backbones.convolution:ConvolutionBackbone",
+        "A residual convolutional network on pictures.",
+    )
 
 
 @hookimpl

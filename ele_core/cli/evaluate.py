@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Decode from the embeddings of the truths, as if the regression were perfect: its errors are excluded.",
 )
+@click.option(
+    "--given",
+    "given",
+    multiple=True,
+    metavar="CONSTRAINT",
+    help="Give the decoder a part of the truth, such as the `formula` of molecules. May be repeated.",
+)
 @options.split
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
 @click.option(
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
 def evaluate(
     run: str,
     oracle: bool,
+    given: tuple[str, ...],
     split: str,
     limit: int | None,
     target: str | None,
@@ -67,6 +75,7 @@ def evaluate(
     ele evaluate run --decoder pgd --oracle
     ele evaluate run --decoder pgd-random --again
     ele evaluate run --by atoms
+    ele evaluate run --given formula
     ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
@@ -77,14 +86,17 @@ def evaluate(
         opened = Run(run, options.registry())
         console.configuration(opened.decoding_config(overrides))
         require_property(opened, by)
-        found = None if again or target else opened.stored(split, limit, oracle, overrides)
+        require_constraints(opened, given)
+        found = None if again or target else opened.stored(split, limit, oracle, overrides, given)
         if processes.largest(int(processes.main and found is None)):
             started, monitor = time.monotonic(), console.monitor()
-            result = opened.evaluate(oracle=oracle, split=split, limit=limit, overrides=overrides, monitor=monitor)
+            result = opened.evaluate(
+                oracle=oracle, split=split, limit=limit, given=given, overrides=overrides, monitor=monitor
+            )
             seconds = round(time.monotonic() - started, 1)
         if not processes.main:
             return
-    groups = grouped(opened, found or opened.stored(split, limit, oracle, overrides), by)
+    groups = grouped(opened, found or opened.stored(split, limit, oracle, overrides, given), by)
     if found is not None:
         console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
         show(found.metrics, found.baselines, groups, opened, console)
@@ -149,6 +161,14 @@ def require_property(run: Run, name: str | None) -> None:
 
         space = run.config.registry.create("output", run.config.output, path="output")
         property_of(space, space.pack(space.examples()), name)
+
+
+def require_constraints(run: Run, given: Sequence[str]) -> None:
+    """Refuse constraints that the output space cannot compute from a truth, before anything is measured."""
+    if given:
+        from ele_core.model.constraints import require_given
+
+        require_given(run.config.registry.create("output", run.config.output, path="output"), given)
 
 
 def grouped(run: Run, stored: StoredEvaluation | None, name: str | None) -> dict[str, Groups]:

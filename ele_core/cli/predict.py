@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 )
 @click.option("--candidates", metavar="FILE", help="Candidates to decode with, instead of the training outputs.")
 @click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What predictions must satisfy, as in formula=C9H8O4; formula=@COLUMN takes it from the file, where an empty "
+    "cell means none. May be repeated.",
+)
+@click.option(
     "--on-error",
     type=click.Choice(["raise", "skip", "null"]),
     default="null",
@@ -49,6 +57,7 @@ def predict(
     column: str | None,
     top_k: int,
     candidates: str | None,
+    constraints: tuple[str, ...],
     on_error: str,
     target: str,
     overrides: tuple[str, ...],
@@ -63,12 +72,14 @@ def predict(
 
     \b
     echo "forty-two" | ele predict run -
+    ele predict run inputs.csv --constraint formula=@formula
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     """
     from ele_core.data.readers import readers
     from ele_core.errors import ConfigError, counted
     from ele_core.files.atomic import write_bytes
     from ele_core.files.tables import FIRST, input_places, read_columns, read_table
+    from ele_core.model.constraints import from_options
     from ele_core.model.predict import predict_texts
     from ele_core.model.prediction_table import PredictionTable, check_target
     from ele_core.runs.run import context_for
@@ -84,17 +95,27 @@ def predict(
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
         known = readers(model.config.registry)
         table = read_table(file, None, known)
+        if file != "-":
+            model.inputs.read_beside(file)
         trained = model.config.data.input if model.config.data else None
         answer = PredictionTable(table, input_places(table, column, trained))
+        bound = from_options(model.space, constraints, table)
         choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
         context = context_for(model.config, console.monitor(), processes)
-        settings = {"inputs": table.digest, "column": column, "candidates": choices_data, "top_k": top_k}
+        settings: dict[str, object] = {
+            "inputs": table.digest,
+            "column": column,
+            "candidates": choices_data,
+            "top_k": top_k,
+        }
+        settings |= {"constraints": constraints} if constraints else {}
         with opened.resumable(model, settings, context) as resumable:
             predictions = predict_texts(
                 model,
                 table.cells(answer.places),
                 top_k=top_k,
                 candidates=choices[0] if choices else None,
+                constraints=bound,
                 on_error="raise" if on_error == "raise" else "null",
                 source=file,
                 lines=table.lines,

@@ -49,6 +49,9 @@ class DataConfig(ComponentConfig):
     if they are no more than a fifth."""
     test: float = Field(default=0.1, ge=0)
     """How many pairs to hold out for the test: a share if below 1, else a number."""
+    any_truth: bool | None = None
+    """Whether an input that occurs in several rows has several right outputs: it is in one part of the split, predicted
+    once, and right if the answer is any of them. None: every row is a pair by itself."""
     on_error: Literal["raise", "skip"] = "raise"
     """What to do with rows that cannot be used: `raise` lists them and stops, `skip` leaves them out."""
 
@@ -137,13 +140,15 @@ def load(
     return config
 
 
-def task_sections(task: type[Task], registry: Registry, *, own_data: bool) -> dict[str, Any]:
+def task_sections(
+    task: type[Task], registry: Registry, *, own_data: bool, options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the sections of a task; with `own_data` without the labels and sizes of the task's outputs.
 
     These are the required options of the output space, which it infers from data if they are not given. Only the spaces
     of the task are used for own data: how to train follows from the number of pairs.
     """
-    sections = _tables(task.defaults())
+    sections = _tables(task.defaults_for(options or {}))
     if own_data:
         sections = {name: section for name, section in sections.items() if name in ("input", "output")}
     output = sections.get("output")
@@ -249,7 +254,8 @@ def _task_defaults(given: Mapping[str, Any], registry: Registry) -> dict[str, An
     if not isinstance(task, Mapping) or not isinstance(task.get("name"), str) or task["name"] == NONE:
         return {}
     cls = cast("type[Task]", registry.get("task", task["name"]))
-    return task_sections(cls, registry, own_data=given.get("data") not in (None, NONE))
+    options = {name: value for name, value in task.items() if name != "name"}
+    return task_sections(cls, registry, own_data=given.get("data") not in (None, NONE), options=options)
 
 
 def _outline_defaults() -> dict[str, Any]:

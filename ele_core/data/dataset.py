@@ -34,6 +34,9 @@ class DataSet:
     """The line at which each row of the source begins, counted from 1. None: unknown."""
     notes: Sequence[str] = ()
     """Lines for the user on how the source was read."""
+    any_truth: bool = False
+    """Whether an input that occurs several times has several right outputs: it is evaluated once, against the nearest
+    of them. Else every pair is evaluated by itself. Training always uses every pair."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -67,6 +70,23 @@ def fingerprint(inputs: Iterable[str], *outputs: Tensors) -> str:
         for tensor in batch.as_dict().values():
             digest.update(tensor.cpu().numpy().tobytes())
     return digest.hexdigest()
+
+
+def split_examples(example: Tensor, validation: float, test: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Split pairs so that those with the same number in `example` (N,) stay together; sizes are counted in examples.
+
+    The numbers begin at 0, and each occurs.
+    """
+    count = int(example.max()) + 1
+
+    def pairs_of(part: Tensor) -> Tensor:
+        place = torch.full((count,), -1)
+        place[part] = torch.arange(len(part))
+        rows = (place[example] >= 0).nonzero().flatten()
+        return rows[place[example[rows]].argsort(stable=True)]
+
+    train, validating, testing = map(pairs_of, split(count, validation, test, seed))
+    return train, validating, testing
 
 
 def split(count: int, validation: float, test: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:

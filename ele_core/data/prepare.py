@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,12 @@ from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
 from ele_core.config import DataConfig, RunConfig, load, suited, with_output
-from ele_core.data.dataset import DataSet, fingerprint, split
+from ele_core.data.dataset import DataSet, fingerprint, split_examples
 from ele_core.data.packing import accept, pack_all
 from ele_core.data.readers import readers
 from ele_core.data.rejected import Rejected, located, parsed, refuse
-from ele_core.data.vectors import looks_like_vectors
+from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
+from ele_core.data.vectors import are_arrays, looks_like_vectors
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table
@@ -36,6 +38,10 @@ class Prepared:
     data: DataSet
     packed: Tensors
 
+    def examples(self, split: str, limit: int | None = None) -> tuple[Tensor, Truths]:
+        """The first pair of each example of a split, such as `test`, and their right outputs; at most `limit`."""
+        return examples(self.data, getattr(self.data, split), self.inputs.format, limit)
+
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
@@ -47,12 +53,15 @@ class Pairs:
     validation: Tensor
     extra: Sequence[Any] | None = None
     given: int | None = None
-    """How many of the pairs come before those that were given only to validate on; None: there are none of these."""
+    """How many inputs come before those that were given only to validate on; None: there are none of these."""
+    position: Tensor | None = None
+    """The position of each pair among the inputs that were given; None: pair i is at position i."""
 
     def place(self, noun: str, index: int) -> str:
         """Return the name of the input or output at `index`; extra outputs are counted after the pairs."""
         if index >= len(self.outputs):
             return f"extra {noun} {index - len(self.outputs)}"
+        index = index if self.position is None else int(self.position[index])
         own = len(self.outputs) if self.given is None else self.given
         return f"{noun} {index}" if index < own else f"validation {noun} {index - own}"
 
@@ -98,11 +107,22 @@ def input_space(config: RunConfig) -> InputSpace[Any]:
 
 
 def with_input_for(config: RunConfig, values: Sequence[Any]) -> RunConfig:
-    """Return the configuration with an input space for vectors, if the user chose none and all inputs are vectors."""
-    if "input" in config.given or config.task or looks_like_vectors(values) is None:
+    """Return the configuration with an input space for vectors or arrays, if the user chose none and all are such."""
+    if "input" in config.given or config.task:
         return config
-    better = [name for name in config.registry.names("input") if config.registry.get("input", name).takes_vectors]
+    better: list[str] = []
+    if are_arrays(values):
+        names = config.registry.names("input")
+        better = [name for name in names if config.registry.get("input", name).takes_arrays]
+    elif looks_like_vectors(values) is not None:
+        better = for_vectors(config.registry)
     return load({**config.given, "input": better[0]}, registry=config.registry) if better else config
+
+
+def for_vectors(registry: Registry) -> list[str]:
+    """Return the names of the input spaces that read vectors unless the user chooses another."""
+    spaces = {name: registry.get("input", name) for name in registry.names("input")}
+    return [name for name, space in spaces.items() if space.takes_vectors and space.default_for_vectors]
 
 
 def fit_by_position(inputs: InputSpace[Any], data: DataSet) -> None:
@@ -134,6 +154,7 @@ def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[Outpu
         source="fit",
         fingerprint="",
         extra=None if pairs.extra is None else pack_all(space, pairs.extra, context, first=len(pairs.outputs)),
+        any_truth=pairs.position is not None,
         notes=[lost] if lost else [],
     )
     return space, data
@@ -162,6 +183,7 @@ def load_file(
     given = config.input
     config = with_input_for(config, left)
     inputs = fitted or input_space(config)
+    inputs.read_beside(options.file)
     space, (rows, values, outputs), rejected = read_pairs(config, inputs, left, right, context)
     parts, accepted, refused = accept(outputs, space.pack)
     rejected += [Rejected(rows[i], cell_text(right[rows[i]]), reason) for i, reason in refused]
@@ -169,25 +191,37 @@ def load_file(
     if options.on_error == "raise" or not accepted:
         refuse(rejected, options.file, skipping=options.on_error == "skip")
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
-    train, validation, test = split(len(accepted), held_out(options, len(accepted)), options.test, config.seed)
+    values = [values[i] for i in accepted]
+    example = numbered(map(inputs.format, values)) if options.any_truth else torch.arange(len(values))
+    held = held_out(options, int(example.max()) + 1)
+    train, validation, test = split_examples(example, held, options.test, config.seed)
     lost = space.losses([outputs[i] for i in accepted])
     warning = numbers_as_text(inputs, left, config.registry)
-    notes = describe_columns(table, wanted), read_as(config.input, given), warning, described(space), lost
+    texts = [cell_text(right[rows[i]]) for i in accepted]
+    repeats = note_on_repeats(values, texts) if options.any_truth is None else ""
+    as_read = read_as(config.input, given, left)
+    notes = describe_columns(table, wanted), as_read, warning, repeats, described(space), lost
     data = DataSet(
-        inputs=[values[i] for i in accepted],
+        inputs=values,
         outputs=space.Batch.cat(parts),
         train=train,
         validation=validation,
         test=test,
         source=options.file,
-        fingerprint=table.digest,
+        fingerprint=with_contents(table.digest, inputs.contents(values)),
         extra=extra,
         rejected=rejected,
         rows=[rows[i] for i in accepted],
         lines=table.lines,
         notes=[note for note in notes if note],
+        any_truth=bool(options.any_truth),
     )
     return config, inputs, space, data
+
+
+def with_contents(digest: str, contents: str) -> str:
+    """The fingerprint of a file, and of the contents of other files that it names."""
+    return hashlib.sha256(f"{digest} {contents}".encode()).hexdigest() if contents else digest
 
 
 def held_out(options: DataConfig, pairs: int) -> float:
@@ -208,7 +242,7 @@ def read_pairs(
     rejected: list[Rejected] = []
     rows, values, outputs = [], [], []
     for row in context.monitor.progress(range(len(left)), description="reading pairs"):
-        x = parsed(inputs.parse, left, row, rejected, vectors=inputs.takes_vectors)
+        x = parsed(inputs.parse, left, row, rejected, vectors=inputs.takes_vectors or inputs.takes_arrays)
         y = None if x is None else parsed(parse, right, row, rejected)
         if y is not None:
             rows.append(row)
@@ -226,18 +260,19 @@ def described(space: OutputSpace[Any, Any]) -> str:
     return f"output: {said}" if (said := space.describe()) else ""
 
 
-def read_as(chosen: Choice, given: Choice) -> str:
+def read_as(chosen: Choice, given: Choice, values: Sequence[Cell]) -> str:
     """A line on the input space, if it was chosen because of the data."""
     if chosen.name == given.name:
         return ""
-    return f"input: read as '{chosen.name}', because all are vectors of numbers; otherwise: --set input={given.name}"
+    what = "arrays" if are_arrays(values) else "vectors"
+    return f"input: read as '{chosen.name}', because all are {what} of numbers; otherwise: --set input={given.name}"
 
 
 def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Registry) -> str:
     """A warning if vectors of numbers are read as texts, with the input space that reads them."""
     if not isinstance(inputs, TextInput) or looks_like_vectors(cells) is None:
         return ""
-    better = [name for name in registry.names("input") if registry.get("input", name).takes_vectors]
+    better = for_vectors(registry)
     advice = f". To read them as vectors: --set input={better[0]}" if better else "."
     return f"warning: the inputs are vectors of numbers, but are read as text{advice}"
 

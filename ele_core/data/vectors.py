@@ -26,6 +26,16 @@ def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | N
     return "binary" if np.isin(values, (0, 1)).all() else "numbers"
 
 
+def are_arrays(cells: Sequence[Any]) -> bool:
+    """Whether all cells are arrays of numbers of two or more dimensions, such as pictures."""
+    step = max(1, len(cells) // LOOKED_AT)
+    looked_at = [cells[row] for row in range(0, len(cells), step)]
+    return bool(looked_at) and all(
+        getattr(cell, "ndim", 0) > 1 and getattr(getattr(cell, "dtype", None), "kind", "") in "fiub"
+        for cell in looked_at
+    )
+
+
 def numbers(cell: Any) -> np.typing.NDArray[np.float64] | None:
     """The numbers of a cell; None if it has anything else."""
     if not isinstance(cell, str):

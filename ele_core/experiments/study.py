@@ -1,13 +1,41 @@
 """What a task declares about published experiments: tables and figures as data, which `ele reproduce` runs.
 
 A row is a list of overrides, as `ele train --set` and `ele evaluate --set` take them. Rows whose options of training
-are equal share one run, and rows whose outputs and surrogate are equal share the learned loss.
+are equal share one run, and rows whose outputs and surrogate are equal share the learned loss. A row can also be a
+`Rival`: a method that is not made of ELE's components.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ele_core.data.prepare import Prepared
+    from ele_core.runtime.context import Context
+
+
+class Rival(ABC):
+    """A method that is not made of ELE's components, such as another program, measured on the same pairs.
+
+    Write it as a frozen dataclass: its fields are its settings, and are recorded with the result.
+    """
+
+    @abstractmethod
+    def predict(self, prepared: Prepared, rows: Tensor, context: Context) -> Any:
+        """Learn from the training pairs of `prepared.data`; return one packed output for each of the pairs at `rows`.
+
+        Choose settings on `prepared.data.validation`, and report progress with `context.monitor`.
+        """
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The name and the fields, as JSON can hold them."""
+        return {"name": type(self).__name__, **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)}}  # type: ignore[arg-type]  # a subclass is a dataclass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +69,12 @@ class Row:
     """Modules that it needs → the extra of ELE that installs them."""
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Measure only this number of test pairs instead of the scale's `limit`, by scale."""
+    oracle: bool = False
+    """Whether to decode from the embeddings of the truths: what a perfect regressor would give."""
+    given: Sequence[str] = ()
+    """Constraints that predictions must satisfy as the truths do, such as `formula`."""
+    rival: Rival | None = None
+    """A method to measure instead of ELE; the options choose only the data and the output space."""
     minutes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Approximate minutes on two cores, by scale, for the forecast; measured times correct them."""
 

@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
-from typing import Any, BinaryIO, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from ele_core.errors import DataError
 from ele_core.files.columns import Keep, Table
+from ele_core.numerics.sparse_vectors import SparseColumn
 
 SPARSE = {"format", "shape", "data"}
 """The arrays that `scipy.sparse.save_npz` writes, among others."""
-
-
-class SparseColumn(Sequence[Any]):
-    """The rows of a sparse matrix (N, D), each made dense when it is asked for."""
-
-    ndim = 2
-
-    def __init__(self, matrix: Any) -> None:
-        self._matrix = matrix
-
-    def __len__(self) -> int:
-        return int(self._matrix.shape[0])
-
-    @overload
-    def __getitem__(self, row: int) -> npt.NDArray[Any]: ...
-    @overload
-    def __getitem__(self, row: slice) -> SparseColumn: ...
-    def __getitem__(self, row: int | slice) -> npt.NDArray[Any] | SparseColumn:
-        if isinstance(row, slice):
-            return SparseColumn(self._matrix[row])
-        if not -len(self) <= row < len(self):
-            raise IndexError(row)
-        dense: npt.NDArray[Any] = self._matrix[[row]].toarray()[0]
-        return dense
+DIMENSIONS = range(1, 5)
+"""The dimensions that an array can have: its rows are values, vectors or pictures."""
 
 
 def read_arrays(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
@@ -48,30 +27,69 @@ def read_arrays(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
             fields = loaded.dtype.names or ()
             arrays = {name: loaded[name] for name in fields} or {"": loaded}
         elif set(loaded.files) >= SPARSE:
-            arrays = {"": sparse(stream)}
+            arrays = {"": sparse(stream, loaded)}
         else:
             arrays = {name: loaded[name] for place, name in enumerate(loaded.files) if place in keep(loaded.files)}
             return checked(file, loaded.files, arrays)
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(refusal(error, suffix), where=file) from None
     return checked(file, [name for name in arrays if name], arrays)
 
 
-def sparse(stream: BinaryIO) -> SparseColumn:
-    """The matrix that `scipy.sparse.save_npz` wrote."""
-    from scipy.sparse import load_npz
+def sparse(stream: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> SparseColumn:
+    """The matrix that `scipy.sparse.save_npz` wrote, of whose `arrays` the usual formats are read without scipy."""
+    kind = str(arrays["format"].astype(str))
+    rows, width = map(int, arrays["shape"])
+    if kind == "csr":
+        column = SparseColumn(arrays["indptr"], arrays["indices"], arrays["data"], width)
+    elif kind in ("csc", "coo"):
+        places, own_rows = (
+            (arrays["col"], arrays["row"])
+            if kind == "coo"
+            else (np.repeat(np.arange(width), np.diff(arrays["indptr"])), arrays["indices"])
+        )
+        column = SparseColumn.from_entries(own_rows, places, arrays["data"], (rows, width))
+    else:
+        column = by_scipy(stream, kind)
+    if not whole(column, rows):
+        raise ValueError("its arrays do not go together")
+    return column
 
+
+def by_scipy(stream: BinaryIO, kind: str) -> SparseColumn:
+    """A matrix in one of the rare formats of scipy."""
+    try:
+        from scipy.sparse import load_npz
+    except ModuleNotFoundError:
+        fix = "Save it with scipy.sparse.save_npz(file, matrix.tocsr())."
+        raise DataError(
+            f"a sparse matrix in the format '{kind}' is read by scipy, which is not installed.", fix=fix
+        ) from None
     stream.seek(0)
-    return SparseColumn(load_npz(stream).tocsr())  # type: ignore[misc]  # every format has it
+    matrix: Any = load_npz(stream).tocsr()  # type: ignore[misc]  # every format has it
+    return SparseColumn(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])
+
+
+def whole(column: SparseColumn, rows: int) -> bool:
+    """Whether the arrays of a sparse matrix are those of `rows` rows, and every place is inside of the matrix."""
+    starts, places, values = column.starts, column.places, column.values
+    if len(starts) != rows + 1 or starts.dtype.kind not in "iu" or places.dtype.kind not in "iu":
+        return False
+    if not numeric(values) or values.shape != places.shape or places.ndim != 1:
+        return False
+    ordered = starts[0] == 0 and starts[-1] == len(places) and bool((starts[1:] >= starts[:-1]).all())
+    return ordered and (not len(places) or (places.min() >= 0 and int(places.max()) < column.width))
 
 
 def checked(file: str, names: Sequence[str], arrays: dict[str, Any]) -> Table:
     """A table of arrays with as many rows as each other."""
     for name, array in arrays.items():
         called = f"the array '{name}'" if name else "the array"
-        if array.ndim not in (1, 2) or (array.ndim == 2 and not isinstance(array, SparseColumn) and not numeric(array)):
+        numbers = isinstance(array, SparseColumn) or numeric(array)
+        if array.ndim not in DIMENSIONS or (array.ndim > 1 and not numbers):
             what = f"{called} has {array.ndim} dimensions of type {array.dtype}."
-            raise DataError(what, where=file, fix="Columns have one dimension; vectors of numbers have two.")
+            fix = "Columns have one dimension; vectors of numbers have two, pictures three or four."
+            raise DataError(what, where=file, fix=fix)
         first = next(iter(arrays.values()))
         if len(array) != len(first):
             what = f"'{name}' has {len(array):,} rows, but '{next(iter(arrays))}' has {len(first):,}."

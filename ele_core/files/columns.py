@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 from ele_core.errors import DataError
+from ele_core.numerics.sparse_vectors import SparseVector
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -101,8 +102,13 @@ def as_text(value: Any) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell as text: the numbers of a vector with spaces between them."""
-    return cell if isinstance(cell, str) else " ".join(map(str, cell.tolist()))
+    """A cell as text: the numbers of a vector with spaces between them, of a sparse one those that are not zero.
+
+    Of a picture only the shape.
+    """
+    if isinstance(cell, str | SparseVector):
+        return str(cell)
+    return " ".join(map(str, cell.tolist())) if cell.ndim == 1 else f"array of {' × '.join(map(str, cell.shape))}"
 
 
 def joined(cells: Sequence[Any], names: Sequence[str]) -> str:

@@ -26,6 +26,10 @@ REFUSED = {
         "spreadsheets are not read. Save it as CSV in Excel: File > Save As > CSV UTF-8; "
         "in LibreOffice: File > Save As > Text CSV.",
     ),
+    **dict.fromkeys(
+        (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff"),
+        "this is one picture. Give a table with a column of file names, or their names, one per line.",
+    ),
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".pt", ".pth"), OBJECTS),
     ".mat": "MATLAB files are not read. In MATLAB, save a table with writetable(T, 'pairs.csv'); "
     "in Python, load it with scipy.io.loadmat and save its arrays with numpy.savez.",

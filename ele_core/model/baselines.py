@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ele_core.data.prepare import Prepared
+from ele_core.data.truths import Truths
 from ele_core.interfaces import Metric, OutputSpace
 from ele_core.model.bounds import means
 from ele_core.model.evaluate import deciding, measure
@@ -23,8 +24,8 @@ Baselines = Mapping[str, Mapping[str, float]]
 """The name of each baseline → its mean of each metric."""
 
 
-def baselines(prepared: Prepared, rows: Tensor, context: Context) -> dict[str, dict[str, float]]:
-    """Measure the baselines on the pairs at `rows`.
+def baselines(prepared: Prepared, rows: Tensor, truths: Truths, context: Context) -> dict[str, dict[str, float]]:
+    """Measure the baselines on examples: their inputs are those of the pairs at `rows`.
 
     Copying predicts the output of the nearest training input, by the distance that is natural for the inputs
     (`InputSpace.nearest`): the edit distance of texts, the Tanimoto distance of fingerprints.
@@ -34,7 +35,6 @@ def baselines(prepared: Prepared, rows: Tensor, context: Context) -> dict[str, d
     nearest, _ = prepared.inputs.nearest(prepared.packed[rows], prepared.packed[data.train])
     frequent = torch.full_like(rows, int(data.train[most_frequent(space.keys(data.outputs[data.train]))]))
     predicted = {COPYING: data.train[nearest], FREQUENT: frequent}
-    truths = data.outputs[rows]
     return {name: means(measure(space, data.outputs[row], truths, context)) for name, row in predicted.items()}
 
 

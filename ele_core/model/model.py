@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.components.decoders.constraints import as_bound, digest_of, require_obeyed
 from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
 from ele_core.components.decoders.nearest import sizes_of_own
 from ele_core.config import RunConfig
@@ -26,6 +27,7 @@ from ele_core.interfaces import (
     Regressor,
     Surrogate,
 )
+from ele_core.model.constraints import read_constraints
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.blockwise import AsTensors, in_blocks
 from ele_core.runtime.context import Context
@@ -70,6 +72,10 @@ class Model:
         """Predict the queries of inputs: (B, q)."""
         return self.regressor.predict(self.inputs.pack(values))
 
+    def embed(self, objects: Sequence[Any], context: Context) -> Tensor:
+        """Embed the user's objects: (B, dim)."""
+        return self.surrogate.embed(pack_all(self.space, objects, context))
+
     def decode(
         self,
         queries: Tensor,
@@ -77,12 +83,15 @@ class Model:
         *,
         top_k: int = 1,
         candidates: Candidates | None = None,
+        constraints: Sequence[Any | None] | None = None,
         trace: bool = False,
         context: Context,
     ) -> Decoding:
         """Find the structures of least energy for each query, by `decoder` or else by the configured one.
 
-        With `trace`, a decoder that supports it (`Decoder.traces`) also records the structures it passed through.
+        `constraints`: one for each query, which its structures must satisfy (`OutputSpace.Constraint`); None: any will
+        do. If no structure satisfies it, its energies are infinite. With `trace`, a decoder that supports it
+        (`Decoder.traces`) also records the structures it passed through.
         """
         if top_k < 1:
             raise ConfigError(f"should be at least 1, not {top_k}.", where="top_k")
@@ -95,13 +104,19 @@ class Model:
         chosen = share_of(chosen, self.config.candidates.share, context)
         asked = {"trace": True} if trace and engine.traces else {}
 
-        def block(first: int, end: int, context: Context) -> Decoding:
-            problem = Problem(self.space, self.surrogate, owned(chosen, first, end))
-            return engine.decode(queries[first:end], problem, top_k=top_k, context=context, **asked)
-
+        bound = as_bound(constraints, len(queries))
         name = (decoder or self.config.decoder).name
+
+        def block(first: int, end: int, context: Context) -> Decoding:
+            own = None if bound is None else bound[first:end]
+            problem = Problem(self.space, self.surrogate, owned(chosen, first, end), own)
+            found = engine.decode(queries[first:end], problem, top_k=top_k, context=context, **asked)
+            require_obeyed(found, problem, name)
+            return found
+
         stored = AsTensors(as_tensors, partial(from_tensors, batch=self.space.Batch))
-        parts = in_blocks(block, len(queries), BLOCK, context, name, stored)
+        key = "" if bound is None else digest_of(bound)
+        parts = in_blocks(block, len(queries), BLOCK, context, name, stored, key)
         return concatenated(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
 
     def decoder(self, choice: Choice) -> Decoder:
@@ -124,6 +139,10 @@ class Model:
         batch = batch[rows]
         embeddings = (processes or Processes()).spread(self.surrogate.embed, batch)
         return Candidates(batch, embeddings, None if owner is None else owner[rows])
+
+    def constraints_from(self, given: Any | None, inputs: int) -> list[Any] | None:
+        """Read the constraints that a user gives: one for all inputs, or one for each; None: there are none."""
+        return read_constraints(self.space, given, inputs)
 
     def candidates_from(self, objects: Sequence[Any], context: Context) -> Candidates:
         """Make candidates of the user's objects: one set for all inputs, or a list of objects for each input."""

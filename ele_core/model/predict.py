@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ele_core.data.packing import accept, pack_all
 from ele_core.data.rejected import Rejected, located, parsed, refuse
@@ -19,6 +20,7 @@ def predict_texts(
     *,
     top_k: int = 1,
     candidates: Sequence[Cell] | None = None,
+    constraints: Sequence[Any | None] | None = None,
     on_error: str = "null",
     source: str = "inputs",
     lines: Sequence[int] | None = None,
@@ -26,11 +28,13 @@ def predict_texts(
 ) -> Predictions:
     """Decode texts, or vectors; the `inputs` of the predictions are these.
 
+    `constraints`: one `OutputSpace.Constraint` for each input, or None.
+
     An input that cannot be used raises (`raise`), is left out (`skip`) or is kept without a prediction (`null`).
     Messages name `source`, the file of the inputs, and `lines`, those of the inputs in it.
     """
     rejected: list[Rejected] = []
-    vectors = model.inputs.takes_vectors
+    vectors = model.inputs.takes_vectors or model.inputs.takes_arrays
     found = ((row, parsed(model.inputs.parse, texts, row, rejected, vectors=vectors)) for row in range(len(texts)))
     values = {row: x for row, x in found if x is not None}
     rows = list(values)
@@ -41,7 +45,8 @@ def predict_texts(
     chosen = None if candidates is None else candidates_from_texts(model, candidates, context)
     if accepted:
         queries = model.regressor.predict(type(parts[0]).cat(parts))
-        decoding = model.decode(queries, top_k=top_k, candidates=chosen, context=context)
+        own = None if constraints is None else [constraints[rows[place]] for place in accepted]
+        decoding = model.decode(queries, top_k=top_k, candidates=chosen, constraints=own, context=context)
     else:
         decoding = nothing_found(model, top_k)
     reasons = enumerate(model.inputs.unlike_training([values[rows[place]] for place in accepted]))

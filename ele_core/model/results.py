@@ -14,6 +14,8 @@ from ele_core.interfaces import Decoding, Drawing, OutputSpace
 if TYPE_CHECKING:
     import pandas as pd
 
+NOT_SATISFIED = "no structure satisfies the constraint"
+"""The status of an input for which a decoder found no structure that satisfies its constraint."""
 COLUMNS = ("input", "prediction", "energy", "status")
 """The columns of a table of predictions."""
 UNLIKE = "unlike_training"
@@ -30,13 +32,13 @@ class Prediction:
     space: OutputSpace[Any, Any] | None = dataclasses.field(default=None, repr=False, compare=False)
     """The output space, which draws the objects."""
     status: str = "ok"
-    """`ok`, or why the input could not be used; then there are no objects."""
+    """`ok`, or why there are no objects: the input could not be used, or no structure satisfies its constraint."""
     unlike_training: str = ""
     """Why the input is unlike those of the training, so that its objects deserve less trust; empty if it is not."""
 
     @property
     def best(self) -> Any:
-        """The object of least energy, or None if the input could not be used."""
+        """The object of least energy, or None if there is none: see `status`."""
         return self.objects[0] if self.objects else None
 
     def drawings(self) -> list[Drawing]:
@@ -77,7 +79,8 @@ class Predictions(Sequence[Prediction]):
             row, energies = next(found)
             finite = [energy for energy in energies if energy < float("inf")]
             found_for = objects[row * k : row * k + len(finite)]
-            yield Prediction(value, found_for, finite, self.space, unlike_training=self.unlike_training.get(place, ""))
+            status = "ok" if finite else NOT_SATISFIED
+            yield Prediction(value, found_for, finite, self.space, status, self.unlike_training.get(place, ""))
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
@@ -90,7 +93,7 @@ class Predictions(Sequence[Prediction]):
     def rows(self, input_text: Callable[[Any], str] = str) -> list[dict[str, str]]:
         """Return texts for a table, one mapping per structure: `input`, `prediction`, `energy`, `status`.
 
-        An input that could not be used has one mapping, with an empty prediction and the reason as its status. If an
+        An input without a prediction has one mapping, with an empty prediction and the reason as its status. If an
         input is unlike those of the training, there is also `unlike_training`, with the reason.
         """
         return [row for _, row in self.numbered_rows(input_text)]
@@ -109,7 +112,7 @@ class Predictions(Sequence[Prediction]):
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table, a row per structure: `input`, `rank`, `prediction` (the object), `energy`, `status`.
 
-        The best structure of an input has rank 1. An input that could not be used has one row, without a prediction.
+        The best structure of an input has rank 1. An input without a prediction has one row.
         If an input is unlike those of the training, there is also `unlike_training`, with the reason.
         """
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from ele_core.config import RunConfig
+from ele_core.data.truths import Truths
 from ele_core.interfaces import Choice
 from ele_core.model.evaluate import deciding, measure
 from ele_core.model.model import Model
@@ -27,7 +27,7 @@ class Tried:
         return f"{with_way}{self.decoder.name} {self.value:.3g}"
 
 
-def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Model:
+def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> Model:
     """Return the model with the decoder and the way of its regressor that predict best; report what was tried.
 
     If no decoders are to be tried, the regressor keeps its usual way.
@@ -40,7 +40,8 @@ def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Mod
             model.regressor.choose(ways[0])
         return model
     metric = deciding(model.space)
-    inputs, outputs = inputs[: config.selection.pairs], outputs[: config.selection.pairs]
+    inputs = inputs[: config.selection.pairs]
+    truths = truths.part(0, len(inputs))
     quiet = dataclasses.replace(context, work=Work())
     tried = []
     for way in ways:
@@ -49,13 +50,13 @@ def select(model: Model, inputs: Tensors, outputs: Any, context: Context) -> Mod
         queries = model.regressor.predict(inputs)
         for decoder in decoders:
             predicted = model.decode(queries, decoder, context=quiet).best
-            value = measure(model.space, predicted, outputs, quiet)[metric.name].float().mean().item()
+            value = measure(model.space, predicted, truths, quiet)[metric.name].float().mean().item()
             tried.append(Tried(way, decoder, value))
     best = min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
     if best.way:
         model.regressor.choose(best.way)
     listed = "; ".join(map(str, tried))
-    context.monitor.message(f"{metric.name} on {len(outputs)} validation pairs: {listed}. Chosen: {best}")
+    context.monitor.message(f"{metric.name} on {len(truths)} validation pairs: {listed}. Chosen: {best}")
     return dataclasses.replace(model, config=config.model_copy(update={"decoder": best.decoder}))
 
 

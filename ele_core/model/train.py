@@ -42,7 +42,8 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     learn(model.surrogate, "surrogate", lambda: model.surrogate.fit(outputs, validation, data.extra, context), context)
     learn(model.regressor, "regressor", lambda: model.regressor.fit(*pairs, context), context)
     model.candidates = model.embed_candidates(outputs, processes=context.processes)
-    return select(model, *pairs[1], context)
+    rows, truths = prepared.examples("validation")
+    return select(model, prepared.packed[rows], truths, context)
 
 
 def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:

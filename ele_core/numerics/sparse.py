@@ -155,14 +155,15 @@ class Products:
 def nearest_rows(rows: SparseRows, others: SparseRows, kind: Literal["euclidean", "tanimoto"] = "euclidean") -> Nearest:
     """The row of `others` nearest to each of `rows`, and its distance: (B,), (B,).
 
-    `euclidean`: ‖φ − φ′‖. `tanimoto`: 1 − ⟨φ, φ′⟩ / (‖φ‖² + ‖φ′‖² − ⟨φ, φ′⟩).
+    `euclidean`: ‖φ − φ′‖. `tanimoto`: 1 − ⟨φ, φ′⟩ / (‖φ‖² + ‖φ′‖² − ⟨φ, φ′⟩), 0 between two empty rows.
     """
     products, found = Products(others), []
     for first in range(0, len(rows), CHUNK):
         some = rows.between(first, min(first + CHUNK, len(rows)))
         inner, sums = products(some), some.squares[:, None] + others.squares
         if kind == "tanimoto":
-            distances = 1 - inner / (sums - inner).clamp(min=torch.finfo(inner.dtype).tiny)
+            union = sums - inner
+            distances = torch.where(union > 0, 1 - inner / union.clamp(min=torch.finfo(inner.dtype).tiny), 0)
         else:
             distances = (sums - 2 * inner).clamp(min=0).sqrt()
         found.append(distances.min(dim=1))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ele_core import config as configuration
-from ele_core.data.packing import pack_all
+from ele_core.data.truths import packed_truths
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Choice, Task
 from ele_core.model.evaluate import Evaluation, evaluate
@@ -37,6 +37,8 @@ Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""
 Examples = Any
 """Inputs or outputs: any iterable, a Series, a table, an array, a tensor or a sparse matrix (see `values.as_list`)."""
+Constraints = Any
+"""A mapping such as `{"formula": "C9H8O4"}` for all inputs, or a sequence with a mapping or None for each."""
 
 
 class StructuredPredictor(Parameters):
@@ -115,6 +117,9 @@ class StructuredPredictor(Parameters):
         resumed: after a stop the same call continues from the last checkpoint, written every `checkpoint_every`
         seconds, and once the run has finished it loads the model. Started by torchrun, all processes share the work.
 
+        If an input has several right objects, give `AnyOf(object, …)` in place of one: predictions are measured against
+        the nearest.
+
         `warm_start` is a fitted predictor, a `Run`, or the folder of one of them, to start from its weights: those of
         the surrogate, and those of the regressor if it is the same. All outputs must be in that model's output space.
         """
@@ -138,9 +143,15 @@ class StructuredPredictor(Parameters):
         decoder: Section | None = None,
         top_k: int | None = None,
         candidates: Examples | None = None,
+        constraints: Constraints | None = None,
     ) -> list[Any]:
-        """Return the predicted object for each input; with `top_k`, a list of the best objects for each input."""
-        found = self.decode(X, decoder=decoder, top_k=1 if top_k is None else top_k, candidates=candidates)
+        """Return the predicted object for each input; with `top_k`, a list of the best objects for each input.
+
+        `constraints` is a constraint for all inputs, such as `{"formula": "C9H8O4"}`, or a list with one or None for
+        each. If no structure satisfies it, the prediction is None.
+        """
+        many = 1 if top_k is None else top_k
+        found = self.decode(X, decoder=decoder, top_k=many, candidates=candidates, constraints=constraints)
         return [prediction.best if top_k is None else prediction.objects for prediction in found]
 
     def decode(
@@ -150,41 +161,66 @@ class StructuredPredictor(Parameters):
         decoder: Section | None = None,
         top_k: int = 1,
         candidates: Examples | None = None,
+        constraints: Constraints | None = None,
         trace: bool = False,
     ) -> Predictions:
         """Return the predictions with their energies. `candidates` are objects, or a list of objects for each input.
+
+        `constraints` are as in `predict`.
 
         With `trace=True`, a decoder that supports it records its path to each prediction: see `Predictions.trace`.
         """
         model, context = self._fitted(), self._context()
         inputs = as_list(X, "input", "predict")
+        bound = model.constraints_from(constraints, len(inputs))
         given = None if candidates is None else as_list(candidates, "output", "candidates")
         chosen = None if given is None else model.candidates_from(given, context)
         choice = as_choice(decoder or self.decoder)
         queries = model.queries(inputs)
-        decoding = model.decode(queries, choice, top_k=top_k, candidates=chosen, trace=trace, context=context)
+        decoding = model.decode(
+            queries, choice, top_k=top_k, candidates=chosen, constraints=bound, trace=trace, context=context
+        )
         unlike = {place: reason for place, reason in enumerate(model.inputs.unlike_training(inputs)) if reason}
         return Predictions(model.space, inputs, decoding, unlike_training=unlike)
 
     def to_dataframe(
-        self, X: Examples, *, decoder: Section | None = None, top_k: int = 1, candidates: Examples | None = None
+        self,
+        X: Examples,
+        *,
+        decoder: Section | None = None,
+        top_k: int = 1,
+        candidates: Examples | None = None,
+        constraints: Constraints | None = None,
     ) -> pd.DataFrame:
         """Return the predictions as a pandas table: `decode`, then `Predictions.to_dataframe`."""
-        return self.decode(X, decoder=decoder, top_k=top_k, candidates=candidates).to_dataframe()
+        found = self.decode(X, decoder=decoder, top_k=top_k, candidates=candidates, constraints=constraints)
+        return found.to_dataframe()
 
     def embed(self, objects: Examples) -> npt.NDArray[np.float32]:
         """Return ψ(y), the embedding of each object: (n, dim). Squared distances between them are the learned loss."""
-        model = self._fitted()
-        packed = pack_all(model.space, as_list(objects, "output", "embed"), self._context())
-        embeddings: npt.NDArray[np.float32] = model.surrogate.embed(packed).cpu().numpy()
+        given = as_list(objects, "output", "embed")
+        embeddings: npt.NDArray[np.float32] = self._fitted().embed(given, self._context()).cpu().numpy()
         return embeddings
 
-    def evaluate(self, X: Examples, y: Examples, *, decoder: Section | None = None, oracle: bool = False) -> Evaluation:
-        """Measure every metric on pairs; with `oracle`, decode from the embeddings of the truths `y`."""
+    def evaluate(
+        self,
+        X: Examples,
+        y: Examples,
+        *,
+        decoder: Section | None = None,
+        oracle: bool = False,
+        given: Sequence[str] = (),
+    ) -> Evaluation:
+        """Measure every metric on pairs; with `oracle`, decode from the embeddings of the truths `y`.
+
+        `given` names constraints, such as `("formula",)`, that predictions must satisfy as the truths do.
+
+        An `AnyOf` in `y` holds several right objects: the prediction is measured against the nearest.
+        """
         model, context = self._fitted(), self._context()
         inputs, objects = as_pairs(X, y, "evaluate")
-        outputs, choice = pack_all(model.space, objects, context), as_choice(decoder or self.decoder)
-        return evaluate(model, inputs, outputs, decoder=choice, oracle=oracle, context=context)
+        truths, choice = packed_truths(model.space, objects, context), as_choice(decoder or self.decoder)
+        return evaluate(model, inputs, truths, decoder=choice, oracle=oracle, given=given, context=context)
 
     def score(self, X: Examples, y: Examples) -> float:
         """Return the primary metric, negated if less is better: a greater score is always better."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from ele_core.data.dataset import split
 from ele_core.data.prepare import Pairs
+from ele_core.data.truths import AnyOf, spread_out
 from ele_core.errors import DataError
 from ele_core.predictor.values import as_list, as_pairs
 
@@ -25,7 +27,18 @@ def divided(inputs: Any, outputs: Any, extra: Any | None, validation: Held, seed
         raise DataError("there are no pairs.", where="fit", fix="Give at least a few.")
     if isinstance(validation, float | int):
         train, held_out, _ = split(count, max(validation, 1 / count), 0, seed)
-        return Pairs(inputs, outputs, train, held_out, extra)
+        return with_every_truth(Pairs(inputs, outputs, train, held_out, extra))
     own_inputs, own_outputs = as_pairs(*validation, "validation")
     rows = torch.arange(count), torch.arange(count, count + len(own_inputs))
-    return Pairs([*inputs, *own_inputs], [*outputs, *own_outputs], *rows, extra, count)
+    return with_every_truth(Pairs([*inputs, *own_inputs], [*outputs, *own_outputs], *rows, extra, count))
+
+
+def with_every_truth(pairs: Pairs) -> Pairs:
+    """Return a pair for each object of an `AnyOf`, in the part of the split that its input is in."""
+    if not any(isinstance(output, AnyOf) for output in pairs.outputs):
+        return pairs
+    inputs, outputs, position = spread_out(pairs.inputs, pairs.outputs)
+    train, validation = (torch.isin(position, part).nonzero().flatten() for part in (pairs.train, pairs.validation))
+    return dataclasses.replace(
+        pairs, inputs=inputs, outputs=outputs, train=train, validation=validation, position=position
+    )

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ele_core.errors import DataError, InvalidInput, InvalidObject, InvalidOutput, counted
+from ele_core.numerics.sparse_vectors import SparseColumn
 
 Role = Literal["input", "output"]
 ERRORS: dict[Role, type[InvalidObject]] = {"input": InvalidInput, "output": InvalidOutput}
@@ -59,7 +60,10 @@ def _items(values: Any, role: Role, where: str) -> list[Any]:
     if isinstance(values, Tensor):
         dense = values.detach().cpu().to_dense()
         return _array((dense if dense.dtype.itemsize > 2 else dense.float()).numpy(), role, where)
-    if hasattr(values, "toarray"):  # a sparse matrix of scipy
+    if hasattr(values, "tocsr") and role == "input" and values.ndim == 2:  # a sparse matrix of scipy
+        rows = values.tocsr()
+        return list(SparseColumn(rows.indptr, rows.indices, rows.data, rows.shape[1]))
+    if hasattr(values, "toarray"):
         return _array(values.toarray(), role, where)
     return _array(np.asarray(values), role, where) if isinstance(values, np.ndarray) else list(values)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from ele_core.errors import counted
 from ele_core.interfaces import Learner
 from ele_core.model.baselines import behind
+from ele_core.model.evaluate import OTHERS
 from ele_core.model.model import Model
 from ele_core.report.advice import advice
 from ele_core.report.drawings import Drawings
@@ -104,7 +105,8 @@ def other_decoders(model: Model) -> list[str]:
 
 def table_of(measured: Measured) -> dict[str, Any]:
     """The predictions by column: texts, energies, metrics, and the best cases of metrics that are not proven."""
-    return {**measured.texts, "energy": measured.energies, "metrics": measured.values, "best": measured.best}
+    others = {} if measured.other_truths is None else {OTHERS: measured.other_truths}
+    return {**measured.texts, **others, "energy": measured.energies, "metrics": measured.values, "best": measured.best}
 
 
 def properties(model: Model, truths: Any) -> dict[str, list[float]]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from ele_core.data.packing import pack_all
 from ele_core.errors import ModelError, counted
 from ele_core.interfaces import Metric
+from ele_core.model.evaluate import OTHERS
 from ele_core.model.model import BLOCK, Model
 from ele_core.runs.evaluations import StoredEvaluation
 from ele_core.runs.run import Run
@@ -53,6 +54,8 @@ class Measured:
     oracle_values: dict[str, list[float]]
     best: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     """The best values that the predictions can have, of the metrics that are not proven for all of them."""
+    other_truths: list[str] | None = None
+    """Right outputs besides the nearest, which is the truth; None: every input has only one."""
 
     def __len__(self) -> int:
         return len(self.energies)
@@ -86,6 +89,7 @@ def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
             {name: [float(row[name]) for row in rows] for name in names},
             {name: [float(row[name]) for row in oracle_rows] for name in names},
             {name: [float(row[metrics[name].best_case]) for row in rows] for name in bounded},
+            [row[OTHERS] for row in rows] if rows and OTHERS in rows[0] else None,
         )
     except (KeyError, ValueError, TypeError):
         fix = "Remove it and run the command again."

@@ -8,7 +8,7 @@ import datetime
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from torch import Tensor
 
 from ele_core.config import RunConfig
 from ele_core.data.prepare import Prepared
+from ele_core.data.truths import Truths
 from ele_core.errors import ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
 from ele_core.files.tables import as_csv
 from ele_core.interfaces import Decoder, OutputSpace
 from ele_core.model.baselines import Baselines, baselines
-from ele_core.model.evaluate import Evaluation
+from ele_core.model.evaluate import OTHERS, Evaluation
 from ele_core.runtime.context import Context
 
 FOLDER = "predictions"
@@ -33,11 +34,11 @@ FORMAT = 1
 LARGEST_TABLE = 1 << 30
 """Bytes of the largest table of predictions that is read."""
 
-TEXTS = ("input", "prediction", "truth", "energy")
+TEXTS = ("input", "prediction", "truth", OTHERS, "energy")
 """The columns of the table that are no metrics."""
 
 Settings = Mapping[str, Any]
-"""What was evaluated: `split`, `limit` and `oracle`."""
+"""What was evaluated: `split`, `limit` and `oracle`; and `given`, if predictions had to satisfy constraints."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,17 +87,27 @@ class MeasuredBaselines:
     def __init__(self) -> None:
         self.known: dict[bytes, Baselines] = {}
 
-    def __call__(self, prepared: Prepared, rows: Tensor, context: Context) -> Baselines:
-        """Measure the baselines on the pairs at `rows`, or return those measured before."""
+    def __call__(self, prepared: Prepared, rows: Tensor, truths: Truths, context: Context) -> Baselines:
+        """Measure the baselines on the examples at `rows`, or return those measured before."""
         same = rows.numpy().tobytes()
         if same not in self.known:
-            self.known[same] = baselines(prepared, rows, context)
+            self.known[same] = baselines(prepared, rows, truths, context)
         return self.known[same]
 
 
+def settings_of(split: str, limit: int | None, oracle: bool, given: Sequence[str] = ()) -> Settings:
+    """The settings of an evaluation; `given` are the names of constraints."""
+    constrained = {"given": sorted(given)} if given else {}
+    return {"split": split, "limit": limit, "oracle": oracle, **constrained}
+
+
 def file_name(config: RunConfig, settings: Settings) -> str:
-    """The name of an evaluation's files, without suffix: SPLIT-DECODER, or SPLIT-VARIANT for a variant of a decoder."""
-    return f"{settings['split']}-{variant_name(config)}{'-oracle' if settings['oracle'] else ''}"
+    """The name of an evaluation's files, without suffix: SPLIT-DECODER, or SPLIT-VARIANT for a variant of a decoder.
+
+    It ends in `-given-NAME` if predictions had to satisfy a constraint, and in `-oracle`.
+    """
+    given = "".join(f"-given-{name}" for name in settings.get("given", ()))
+    return f"{settings['split']}-{variant_name(config)}{given}{'-oracle' if settings['oracle'] else ''}"
 
 
 def variant_name(config: RunConfig) -> str:

@@ -9,7 +9,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ele_core import __version__
-from ele_core.config import components
+from ele_core.config import RunConfig, components
 from ele_core.files.atomic import write_text
 from ele_core.model.evaluate import Evaluation
 from ele_core.model.groups import Groups, by_properties
@@ -55,34 +55,39 @@ def measurement(
 ) -> dict[str, Any]:
     """Return an evaluation as JSON values: what was run, on what, and the metrics; without how the run was trained."""
     return {
-        **circumstances(run, command=command, seconds=seconds),
+        **circumstances(run.config, run.provenance, command=command, seconds=seconds),
         "split": split,
         "oracle": oracle,
+        **({"given": list(result.given)} if result.given else {}),
         "decoder": result.decoder.model_dump(mode="json"),
         "metrics": {name: round(value, DIGITS) for name, value in result.metrics.items()},
     }
 
 
-def circumstances(run: Run, *, command: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Return the command, date, data, machine, versions and duration of a measurement."""
-    data = run.provenance
+def circumstances(
+    config: RunConfig, data: Mapping[str, Any], *, command: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Return the command, date, data, machine, versions and duration of a measurement.
+
+    `data` holds the `source`, the `fingerprint` and the rows of each split.
+    """
     return {
         "command": shlex.join(["ele", *command]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "task": run.config.task.name if run.config.task else None,
+        "task": config.task.name if config.task else None,
         "source": data["source"],
         "fingerprint": data["fingerprint"],
-        "seed": run.config.seed,
+        "seed": config.seed,
         "sizes": {name: len(data[name]) for name in SPLITS},
         "seconds": seconds,
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
-        "versions": {"ele": __version__, "python": platform.python_version(), **packages_in_use(run)},
+        "versions": {"ele": __version__, "python": platform.python_version(), **packages_in_use(config)},
     }
 
 
-def packages_in_use(run: Run) -> dict[str, str]:
-    """Return the versions of the imported packages among those that the run's plugins require."""
-    providers = {run.config.registry.provider(kind, name).distribution for kind, name in components(run.config)}
+def packages_in_use(config: RunConfig) -> dict[str, str]:
+    """Return the versions of the imported packages among those that the plugins of a configuration require."""
+    providers = {config.registry.provider(kind, name).distribution for kind, name in components(config)}
     required = {canonical(line) for name in providers if name for line in metadata.requires(name) or ()}
     modules = metadata.packages_distributions()
     imported = {name for module in list(sys.modules) for name in modules.get(module, ())}

@@ -21,7 +21,7 @@ from ele_core.model.files import load_model
 from ele_core.model.model import Model
 from ele_core.plugins import Registry
 from ele_core.runs import folder as layout
-from ele_core.runs.evaluations import MeasuredBaselines, Settings, StoredEvaluation, find, store
+from ele_core.runs.evaluations import MeasuredBaselines, Settings, StoredEvaluation, find, settings_of, store
 from ele_core.runs.long_work import resumable, work_key
 from ele_core.runs.start import resume, start
 from ele_core.runtime.checkpoint import EVERY
@@ -174,11 +174,14 @@ class Run:
         oracle: bool = False,
         split: str = "test",
         limit: int | None = None,
+        given: Sequence[str] = (),
         overrides: Sequence[str] = (),
         every: float = EVERY,
         monitor: Monitor | None = None,
     ) -> Evaluation:
         """Measure the model on a split of its own data and write each prediction to `predictions/`.
+
+        `given` names constraints, such as `("formula",)`, that predictions must satisfy as the truths do.
 
         An evaluation that was stopped continues when it is called again with the same arguments.
         """
@@ -187,16 +190,16 @@ class Run:
             context = context_for(model.config, monitor, processes)
             with processes.main_first():
                 prepared = self.data(context)
-            chosen = getattr(prepared.data, split)[:limit]
-            inputs, outputs = prepared.data.inputs_at(chosen), prepared.data.outputs[chosen]
-            settings = {"split": split, "limit": limit, "oracle": oracle}
+            rows, truths = prepared.examples(split, limit)
+            inputs = prepared.data.inputs_at(rows)
+            settings = settings_of(split, limit, oracle, given)
             with self.resumable(model, settings, context, every) as kept:
-                result = evaluate(model, inputs, outputs, oracle=oracle, context=kept)
+                result = evaluate(model, inputs, truths, oracle=oracle, given=given, context=kept)
                 if not oracle:
-                    result = dataclasses.replace(result, baselines=self._baselines(prepared, chosen, kept))
+                    result = dataclasses.replace(result, baselines=self._baselines(prepared, rows, truths, kept))
                 if processes.main:
-                    key, rows = work_key(self.folder, model.config, settings), result.rows(model, inputs)
-                    self._evaluations[key] = store(self.folder, key, settings, model.config, rows, result)
+                    key, table = work_key(self.folder, model.config, settings), result.rows(model, inputs)
+                    self._evaluations[key] = store(self.folder, key, settings, model.config, table, result)
         return result
 
     def evaluation(self, model: Model, settings: Settings) -> StoredEvaluation | None:
@@ -205,10 +208,10 @@ class Run:
         return self._evaluations.get(key) or find(self.folder, key)
 
     def stored(
-        self, split: str, limit: int | None, oracle: bool, overrides: Sequence[str] = ()
+        self, split: str, limit: int | None, oracle: bool, overrides: Sequence[str] = (), given: Sequence[str] = ()
     ) -> StoredEvaluation | None:
         """Return the evaluation that `evaluate` with these arguments would repeat; loads no model and no data."""
-        settings = {"split": split, "limit": limit, "oracle": oracle}
+        settings = settings_of(split, limit, oracle, given)
         return find(self.folder, work_key(self.folder, self.decoding_config(overrides), settings))
 
     def resumable(

@@ -38,16 +38,18 @@ def in_blocks(
     context: Context,
     name: str,
     as_tensors: AsTensors[T],
+    key: str = "",
 ) -> list[T]:
     """Call `function(first, end, context)` on blocks of at most `size` of `count` rows, in order; return all results.
 
     The context of a block has its own seed: the result depends neither on how many processes share the blocks nor on
     when the work was stopped. Every process returns the results of all. They are converted to tensors only if a
-    checkpoint is written or several processes share the work.
+    checkpoint is written or several processes share the work. Work of another `key` is not resumed.
     """
+    work = f"{name} {key}" if key else name
     blocks = math.ceil(count / size)
     alone = dataclasses.replace(context, monitor=Monitor(), work=Work(), processes=Processes())
-    saved = context.work.saved(name)
+    saved = context.work.saved(work)
     done = [as_tensors.read(saved.part(str(number))) for number in range(saved.values["done"])] if saved else []
 
     def outcome(number: int) -> T:
@@ -67,6 +69,6 @@ def in_blocks(
         else:
             own = as_tensors.write(outcome(number)) if number < blocks else {}
             done += map(as_tensors.read, processes.gather_named(own)[: blocks - first])
-        context.work.step(name, snapshot)
-    context.work.finish(name, snapshot)
+        context.work.step(work, snapshot)
+    context.work.finish(work, snapshot)
     return done

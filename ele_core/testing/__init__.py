@@ -27,6 +27,7 @@ from ele_core.testing.decoders import (
     check_decoder_declares_its_needs,
     check_decoder_is_no_worse_than_candidates,
     check_decoder_is_seeded,
+    check_decoder_obeys_constraints,
     check_decoder_rows_are_independent,
     check_decoder_takes_candidates_of_their_own,
     check_decoder_takes_no_queries,
@@ -77,6 +78,7 @@ from ele_core.testing.input_spaces import (
     check_input_takes_empty_batches,
 )
 from ele_core.testing.linear import LinearSurrogate, sample_problem
+from ele_core.testing.output_constraints import check_constraints_judge_structures
 from ele_core.testing.output_measures import (
     check_batches_are_left_alone,
     check_defaults_are_a_configuration,
@@ -207,11 +209,13 @@ __all__ = [
     "check_backbone_tells_inputs_apart",
     "check_batches_are_left_alone",
     "check_configuration_is_the_whole_state",
+    "check_constraints_judge_structures",
     "check_decoder",
     "check_decoder_changes_nothing",
     "check_decoder_declares_its_needs",
     "check_decoder_is_no_worse_than_candidates",
     "check_decoder_is_seeded",
+    "check_decoder_obeys_constraints",
     "check_decoder_rows_are_independent",
     "check_decoder_takes_candidates_of_their_own",
     "check_decoder_takes_no_queries",

@@ -13,6 +13,7 @@ from ele_core.interfaces import Candidates, Decoder, Decoding, Problem, Trace
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON
 from ele_core.testing.linear import BlindSurrogate, LinearSurrogate, sample_queries
+from ele_core.testing.output_constraints import constrained
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import SEED, draws_globally, require_inside, same_tensors
 from ele_core.testing.saving import check_model_saves_and_loads
@@ -133,6 +134,23 @@ def check_decoder_takes_candidates_of_their_own(decoder: Decoder, problem: Probl
     require_true_energies(queries, found, problem)
 
 
+@after(check_decoder_takes_candidates_of_their_own, check_decoder_rows_are_independent)
+def check_decoder_obeys_constraints(decoder: Decoder, problem: Problem) -> None:
+    """Structures of finite energy satisfy the constraint of their query (`Problem.constraints`), if it has one."""
+    queries = sample_queries(problem)
+    bound = constrained(problem, len(queries))
+    found = decoder.decode(queries, bound, top_k=TOP, context=Context(SEED))
+    rows = found.energies.flatten().isfinite().nonzero().flatten()
+    require(len(rows), "no structure has finite energy, although candidates satisfy the constraints")
+    kept = bound.satisfied(found.structures[rows], rows // TOP)
+    count = int((~kept).sum())
+    require(
+        not count,
+        f"{count} of {len(kept)} structures do not satisfy the constraint of their query: filter them by "
+        "`problem.satisfied(structures, query)`, and give infinite energy to those that are missing",
+    )
+
+
 @after(check_decoding_is_made_of_structures)
 def check_decoder_declares_its_needs(decoder: Decoder, problem: Problem) -> None:
     """A decoder whose `needs_gradient` is false works with a surrogate that has no gradient."""
@@ -194,6 +212,7 @@ DECODER_CHECKS = (
     check_decoder_rows_are_independent,
     check_decoder_takes_no_queries,
     check_decoder_takes_candidates_of_their_own,
+    check_decoder_obeys_constraints,
     check_decoder_declares_its_needs,
     check_decoder_trace_is_a_path,
     check_decoder_trace_leads_to_the_answer,

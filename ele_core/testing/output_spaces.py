@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ele_core.testing import output_constraints as constraints
 from ele_core.testing import output_measures as measures
 from ele_core.testing import output_packing as packing
 from ele_core.testing import output_relaxation as relaxation
@@ -52,6 +53,7 @@ OUTPUT_CHECKS = (
     measures.check_empty_batches_work,
     measures.check_rows_are_independent,
     measures.check_batches_are_left_alone,
+    constraints.check_constraints_judge_structures,
     *COMMON,
     check_model_saves_and_loads,
 )

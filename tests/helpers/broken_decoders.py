@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 from typing import ClassVar
 
 import torch
@@ -34,7 +36,12 @@ class Plain(CandidatesDecoder):
 
 def nth_best(queries, problem, places):
     """The candidates at `places` of the ranking, with their energies."""
-    order = problem.surrogate.energies(queries, problem.candidates.embeddings).sort(dim=1)
+    energies = problem.surrogate.energies(queries, problem.candidates.embeddings)
+    if problem.constraints is not None:
+        pairs = torch.arange(len(queries)).repeat_interleave(len(problem.candidates))
+        repeated = problem.candidates.batch[torch.arange(len(problem.candidates)).repeat(len(queries))]
+        energies = energies.masked_fill(~problem.satisfied(repeated, pairs).view_as(energies), math.inf)
+    order = energies.sort(dim=1)
     rows, energies = order.indices[:, places], order.values[:, places]
     return Decoding(problem.candidates.batch[rows.flatten()], energies)
 
@@ -195,6 +202,19 @@ class ImprovesOnlyItsTrace(Tracing):
         if not trace:
             return found
         return Decoding(found.structures, found.energies, self.path([0, 1], [found, improved(found, queries, problem)]))
+
+
+@caught_by("check_decoder_obeys_constraints")
+class IgnoresConstraints(Plain):
+    def spoil(self, found, queries, problem):
+        return nth_best(queries, dataclasses.replace(problem, constraints=None), list(range(found.top_k)))
+
+
+@caught_by("check_decoder_obeys_constraints")
+class FindsNothingUnderConstraints(Plain):
+    def spoil(self, found, queries, problem):
+        lost = problem.constraints is not None
+        return Decoding(found.structures, found.energies + math.inf) if lost else found
 
 
 @caught_by("check_decoder_variants_are_configurations")

@@ -400,6 +400,43 @@ class CountsInPlace(Plain):
         return {"length": batch.tokens.clamp_(max=1).sum(dim=1)}
 
 
+@caught_by("check_constraints_judge_structures")
+class ViolatesNothing(Plain):
+    def violation(self, batch, constraint):
+        return torch.zeros(len(batch))
+
+    def satisfies(self, batch, constraint):
+        return super().violation(batch, constraint) == 0
+
+
+@caught_by("check_constraints_judge_structures")
+class DoesNotSatisfyItself(Plain):
+    def constraints_of(self, batch, names):
+        return super().constraints_of(batch.map(lambda tokens: tokens.flip(0)), names)
+
+
+@caught_by("check_constraints_judge_structures")
+class ViolatesByOtherRows(Plain):
+    def satisfies(self, batch, constraint):
+        return super().violation(batch, constraint) == 0
+
+    def violation(self, batch, constraint):
+        found = super().violation(batch, constraint)
+        return found * (1 + found.sum())
+
+
+@caught_by("check_constraints_judge_structures")
+class SatisfiesInNumbers(Plain):
+    def satisfies(self, batch, constraint):
+        return super().satisfies(batch, constraint).float()
+
+
+@caught_by("check_constraints_judge_structures")
+class JudgesNothing(Plain):
+    def satisfies(self, batch, constraint):
+        return OutputSpace.satisfies(self, batch, constraint)
+
+
 @caught_by("check_options_are_documented")
 class SaysNothingOfAnOption(Plain):
     class Config(SequenceSpace.Config):

@@ -99,10 +99,10 @@ def test_a_task_trains_is_measured_reported_swept_and_predicts(light):
 
 def test_plugins_say_in_one_sentence_what_is_not_available(light):
     assert "graphs (explicit-loss-embedding" in light["plugins"].out
-    assert light["plugins"].out.count("Not available: it needs rdkit, which is not installed.") == 4
+    assert light["plugins"].out.count("Not available: it needs rdkit, which is not installed.") == 7
     records = json.loads(light["plugins as JSON"].out)["plugins"]
     missing = {r["name"]: r["unavailable"] for plugin in records for r in plugin["records"] if r["unavailable"]}
-    assert missing.keys() == {"molecule", "smiles", "smi2mol", "moses"}
+    assert missing.keys() == {"molecule", "smiles", "fingerprint", "smi2mol", "moses", "fp2mol", "ms2mol"}
     assert missing["molecule"] == f"needs rdkit, which is not installed. {INSTALL.format('molecules')}"
 
 

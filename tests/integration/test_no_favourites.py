@@ -235,6 +235,9 @@ MAY_NAME = (
 OTHER_MEANING = {
     "candidates": "the structures that decoders choose from: a section of every configuration and a column",
     "embedding": "the space of the surrogate, and an option of a backbone",
+    "energy": "of a structure for a query: a column and a signal",
+    "fingerprint": "the SHA-256 of a data set: a key of runs and records",
+    "runs": "folders of trainings",
 }
 """Words of the core that are also the name of something that ships → what they mean there."""
 EXCEPTIONS = {

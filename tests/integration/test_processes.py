@@ -157,6 +157,15 @@ def test_decoding_is_shared_out_and_gives_the_same_predictions(of_two, decoder):
     assert tables[0] == tables[1]
 
 
+def test_decoding_under_constraints_is_shared_out_and_gives_the_same_predictions(of_two):
+    tables = []
+    for count in (1, 2):
+        done = ele("evaluate", of_two, "--decoder", "search", "--given", "length", "--again", "--processes", count)
+        assert done.returncode == 0, done.stderr
+        tables.append((of_two / "predictions" / "test-search-given-length.csv").read_text())
+    assert tables[0] == tables[1]
+
+
 def test_several_processes_share_the_decoding_of_a_report_and_one_writes_it(config, tmp_path):
     command = [sys.executable, "-m", "ele_core", "train", config, "-o", tmp_path / "run", "--processes", "2"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=300)

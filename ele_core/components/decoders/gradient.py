@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ele_core.components.decoders.constraints import Constraints
 from ele_core.components.decoders.joining import concatenated
 from ele_core.components.decoders.nearest import nearest
 from ele_core.interfaces import Candidates, ComponentConfig, Decoder, Decoding, Problem, Trace, Variant
@@ -76,11 +77,16 @@ class GradientDecoder(Decoder):
         every = self.config.trace or (1 if trace else None)
         starts = max(min(self.config.starts, len(problem.candidates)), top_k)
         rows, energies = self._starts(queries, problem, starts, context)
+        constraints = Constraints.of(problem, len(queries), queries.device)
+        if constraints is not None:
+            rows, energies = self._satisfying(queries, problem, constraints, rows, energies, top_k, context)
         sizes = range(0, len(queries), max(1, CHUNK // starts))
         parts = []
         for begin in context.monitor.progress(sizes, description="pgd"):
-            chunk = slice(begin, begin + sizes.step)
-            parts.append(self._descend(queries[chunk], rows[chunk], energies[chunk], problem, top_k, every))
+            end = begin + sizes.step
+            own = None if constraints is None else constraints.rows(begin, end)
+            begun = queries[begin:end], rows[begin:end], energies[begin:end]
+            parts.append(self._descend(*begun, problem, top_k, every, own))
         if not parts:
             return Decoding(problem.candidates.batch[:0], queries.new_zeros(0, top_k))
         return concatenated(parts)
@@ -88,25 +94,54 @@ class GradientDecoder(Decoder):
     def _starts(self, queries: Tensor, problem: Problem, starts: int, context: Context) -> tuple[Tensor, Tensor]:
         """Rows (B, starts) of the candidates to start from, and their energies."""
         if self.config.start == "best":
-            energies, rows = nearest(queries, problem, starts, context)
+            energies, rows = nearest(queries, dataclasses.replace(problem, constraints=None), starts, context)
             return rows, energies
         rows = random_rows(problem.candidates, queries, starts, context.derived_seed("pgd", "starts"))
         chosen = problem.candidates.batch[rows.flatten()].to(queries.device)
         energies = problem.surrogate.energy(queries.repeat_interleave(starts, dim=0), chosen)
         return rows, energies.view(len(queries), starts)
 
+    def _satisfying(
+        self,
+        queries: Tensor,
+        problem: Problem,
+        constraints: Constraints,
+        rows: Tensor,
+        energies: Tensor,
+        top_k: int,
+        context: Context,
+    ) -> tuple[Tensor, Tensor]:
+        """Replace the last half of the starts, at least `top_k`, by the best candidates that satisfy the constraint."""
+        count = min(max(top_k, rows.shape[1] // 2), len(problem.candidates))
+        found, own = nearest(queries, problem, count, context)
+        own, found = own.to(rows.device), found.to(energies)
+        replaced = constraints.bound[:, None] & found.isfinite()
+        kept = rows.shape[1] - count
+        own = torch.where(replaced.to(rows.device), own, rows[:, kept:])
+        found = torch.where(replaced, found, energies[:, kept:])
+        return torch.cat([rows[:, :kept], own], dim=1), torch.cat([energies[:, :kept], found], dim=1)
+
     def _descend(
-        self, queries: Tensor, rows: Tensor, energies: Tensor, problem: Problem, top_k: int, every: int | None
+        self,
+        queries: Tensor,
+        rows: Tensor,
+        energies: Tensor,
+        problem: Problem,
+        top_k: int,
+        every: int | None,
+        constraints: Constraints | None,
     ) -> Decoding:
         """Descend from all `rows` (B, starts); record the trace of the first start every `every` steps."""
         count, starts = rows.shape
         structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
         descent = Descent(
-            problem, queries.repeat_interleave(starts, dim=0), structures, energies.flatten(), self.config
+            problem, queries.repeat_interleave(starts, dim=0), structures, energies.flatten(), self.config, constraints
         )
+        energies = descent.energy.clone()
         trace = descent.run(every)
         last = self.config.answer == "last"
         ends, reached = (descent.current, descent.current_energy) if last else (descent.best, descent.energy)
+        reached = descent.obeying(reached, ends) if last else reached
         found = type(structures).cat([ends, structures])
         pooled = torch.cat([reached.view(count, starts), energies.view(count, starts)], dim=1)
         place = torch.arange(count * starts, device=queries.device).view(count, starts)
@@ -114,7 +149,9 @@ class GradientDecoder(Decoder):
         keys = problem.space.keys(found)[place]
         pooled = pooled.masked_fill(repeated(keys), math.inf)
         order = pooled.clone()
-        if last:  # any end comes before any start; starts only fill up if there are too few ends
+        if (
+            last and pooled.isfinite().any()
+        ):  # any end comes before any start; starts only fill up if there are too few ends
             order[:, starts:] += pooled[pooled.isfinite()].amax() + 1
         rows = order.topk(top_k, dim=1, largest=False).indices
         answer = found[place.gather(1, rows).flatten()].to("cpu")
@@ -125,13 +162,22 @@ class Descent:
     """Many descents in one batch, which a descent leaves when its energy is within the tolerance."""
 
     def __init__(
-        self, problem: Problem, queries: Tensor, start: Any, energy: Tensor, config: GradientDecoder.Config
+        self,
+        problem: Problem,
+        queries: Tensor,
+        start: Any,
+        energy: Tensor,
+        config: GradientDecoder.Config,
+        constraints: Constraints | None = None,
     ) -> None:
         self.problem = problem
         self.config = config
         self.queries = queries
+        self.constraints = constraints
+        inputs = 1 if constraints is None else len(constraints.group)
+        self.owner = torch.arange(len(queries), device=queries.device) // max(1, len(queries) // inputs)
         self.best = start.map(torch.clone)
-        self.energy = energy.clone()
+        self.energy = self.obeying(energy, start).clone()
         self.current = start.map(torch.clone)
         self.current_energy = energy.clone()
         self.fields = tuple(problem.space.geometry)
@@ -157,6 +203,12 @@ class Descent:
                 structures.append(self.current.map(torch.clone))
                 energies.append(self.current_energy.clone())
         return Trace(steps, structures, energies) if every else None
+
+    def obeying(self, energy: Tensor, structures: Any) -> Tensor:
+        """The energy of a structure of each descent (B,), infinite if it violates the constraint of its input."""
+        if self.constraints is None:
+            return energy
+        return energy.masked_fill(~self.constraints.satisfied(structures, self.owner), math.inf)
 
     def _step(self, queries: Tensor, walk: Walk) -> Walk:
         """Make one step of every walk; by the adaptive rule, without momentum if the loss rose in the last one."""
@@ -198,7 +250,9 @@ class Descent:
         energy = self.problem.surrogate.energy(self.queries[active], structures)
         overwrite(self.current, active, structures)
         self.current_energy[active] = energy
-        better = energy < self.energy[active]
+        better = (energy < self.energy[active]).nonzero().flatten()
+        if self.constraints is not None:
+            better = better[self.constraints.satisfied(structures[better], self.owner[active[better]])]
         overwrite(self.best, active[better], structures[better])
         self.energy[active[better]] = energy[better]
 

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from ele_core.components.decoders.constraints import Constraints, satisfying
 from ele_core.errors import DataError, counted
 from ele_core.interfaces import Candidates, Problem, Surrogate
 from ele_core.runtime.context import Context
@@ -18,38 +19,61 @@ CELLS = 1 << 25
 def nearest(queries: Tensor, problem: Problem, k: int, context: Context) -> tuple[Tensor, Tensor]:
     """Energies (B, k), ascending, and rows (B, k) of the k best candidates of each query.
 
-    If candidates belong to inputs and an input has fewer than k, its last energies are infinite.
+    If an input has fewer than k candidates of its own, or fewer than k that satisfy its constraint, its last energies
+    are infinite.
     """
     candidates = problem.candidates
+    constraints = Constraints.of(problem, len(queries), queries.device)
     if candidates.owner is not None:
-        return nearest_of_own(queries, problem.surrogate, candidates, candidates.owner, k)
+        kept = None if constraints is None else constraints.satisfied(candidates.batch, candidates.owner)
+        return nearest_of_own(queries, problem.surrogate, candidates, candidates.owner, k, kept)
     if k > len(candidates):
         what = f"{k} structures were asked for, but there are only {counted(len(candidates), 'candidate')}."
         raise DataError(what, where="decoding", fix="Ask for fewer (top_k), or give more candidates.")
     size = max(1, CELLS // len(candidates))
     parts = []
-    for part in context.monitor.progress(queries.split(size), description="candidates"):
-        energies = problem.surrogate.energies(part, candidates.embeddings)
-        parts.append(energies.topk(k, dim=1, largest=False))
+    for first in context.monitor.progress(range(0, len(queries), size), description="candidates"):
+        energies = problem.surrogate.energies(queries[first : first + size], candidates.embeddings)
+        own = None if constraints is None else constraints.rows(first, first + size)
+        parts.append(best_of(energies, k, None if own is None else satisfying(problem, own, energies)))
     if not parts:
         return queries.new_zeros(0, k), torch.zeros(0, k, dtype=torch.long)
-    return torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts])
+    values, rows = zip(*parts, strict=True)
+    return torch.cat(values), torch.cat(rows)
+
+
+def best_of(energies: Tensor, k: int, kept: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The k least energies (B, k) of those that are `kept` (B, N), and their columns; the least of all fills up."""
+    if kept is None:
+        best = energies.topk(k, dim=1, largest=False)
+        return best.values, best.indices
+    least = energies.argmin(dim=1, keepdim=True)
+    best = energies.masked_fill(~kept.to(energies.device), math.inf).topk(k, dim=1, largest=False)
+    return best.values, torch.where(best.values.isinf(), least, best.indices)
 
 
 def nearest_of_own(
-    queries: Tensor, surrogate: Surrogate, candidates: Candidates, owner: Tensor, k: int
+    queries: Tensor,
+    surrogate: Surrogate,
+    candidates: Candidates,
+    owner: Tensor,
+    k: int,
+    kept: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `nearest`, if candidate n belongs to input `owner[n]` only; the best one fills the places of missing ones."""
+    """As `nearest`, if candidate n belongs to input `owner[n]` only; the best one fills the places of missing ones.
+
+    `kept` (N,) bool: only these are chosen.
+    """
     sizes = sizes_of_own(owner, len(queries))
     values = queries.new_full((len(queries), k), math.inf)
     rows = torch.zeros(len(queries), k, dtype=torch.long)
     for row, group in enumerate(owner.argsort(stable=True).split(sizes)):
         found = min(k, len(group))
-        energies = surrogate.energies(queries[row : row + 1], candidates.embeddings[group])[0]
-        best = energies.topk(found, largest=False)
-        values[row, :found] = best.values
-        rows[row] = group[best.indices[0].cpu()]
-        rows[row, :found] = group[best.indices.cpu()]
+        energies = surrogate.energies(queries[row : row + 1], candidates.embeddings[group])
+        own, columns = best_of(energies, found, None if kept is None else kept[group][None])
+        values[row, :found] = own[0]
+        rows[row] = group[columns[0, 0].cpu()]
+        rows[row, :found] = group[columns[0].cpu()]
     return values, rows
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.components.decoders.candidates import CandidatesDecoder
+from ele_core.components.decoders.constraints import JUDGED, Constraints
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.joining import concatenated
 from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
@@ -70,18 +71,24 @@ class SearchDecoder(Decoder):
     ) -> Decoding:
         """Search from the best candidates of each query."""
         width = max(self.config.width, top_k)
-        start = self._start(queries, problem, min(width, len(problem.candidates)), context)
+        starts = self._starts(queries, problem, min(width, len(problem.candidates)), context)
+        constraints = Constraints.of(problem, len(queries), queries.device)
         parts = []
         for first in context.monitor.progress(range(0, len(queries), CHUNK), description="search"):
-            chunk, begun = queries[first : first + CHUNK], start.rows(first, first + CHUNK)
-            search = BeamSearch(chunk, begun, width, problem, self.config, trace=trace or self.config.trace)
+            end = first + CHUNK
+            begun = [start.rows(first, end) for start in starts]
+            own = None if constraints is None else constraints.rows(first, end)
+            recorded = trace or self.config.trace
+            search = BeamSearch(queries[first:end], begun, width, problem, self.config, own, trace=recorded)
             parts.append(search.run(top_k))
-        return concatenated(parts) if parts else Decoding(start.structures, start.energies.new_zeros(0, top_k))
+        return concatenated(parts) if parts else Decoding(starts[0].structures, queries.new_zeros(0, top_k))
 
-    def _start(self, queries: Tensor, problem: Problem, width: int, context: Context) -> Decoding:
-        """The `width` structures that the search of each query starts from."""
+    def _starts(self, queries: Tensor, problem: Problem, width: int, context: Context) -> list[Decoding]:
+        """The `width` structures that the search of each query starts from, and as many that satisfy its constraint."""
         decoder = CandidatesDecoder() if self.config.pgd is None else GradientDecoder(self.config.pgd)
-        return decoder.decode(queries, problem, top_k=width, context=context)
+        free = dataclasses.replace(problem, constraints=None)
+        problems = [free] if problem.constraints is None else [free, problem]
+        return [decoder.decode(queries, each, top_k=width, context=context) for each in problems]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,32 +101,50 @@ class Pool:
     expanded: Tensor
     parent: Tensor | None = None
     """(N,) the row of the `Lineage` from which each was made, −1 for a start; None: not recorded."""
+    violation: Tensor | None = None
+    """(N,) how far each is from satisfying the constraint of its input, 0 if it does; None: no constraints."""
 
     @classmethod
     def cat(cls, pools: Sequence[Pool]) -> Pool:
         """The structures of all pools, one pool after the other."""
-        parents = [pool.parent for pool in pools if pool.parent is not None]
         return cls(
             type(pools[0].structures).cat([pool.structures for pool in pools]),
             torch.cat([pool.owner for pool in pools]),
             torch.cat([pool.energy for pool in pools]),
             torch.cat([pool.expanded for pool in pools]),
-            torch.cat(parents) if parents else None,
+            joined([pool.parent for pool in pools]),
+            joined([pool.violation for pool in pools]),
         )
 
     def __len__(self) -> int:
         return len(self.owner)
 
     def best(self, width: int) -> Pool:
-        """The `width` best of each input."""
+        """The `width` best of each input, and with constraints also the `width` that violate its constraint least."""
         order = self.energy.argsort(stable=True)
-        order = order[self.owner[order].argsort(stable=True)]
-        return self.at(order[ranks(self.owner[order]) < width])
+        found = self.at(order[self.owner[order].argsort(stable=True)])
+        return found.at(found.first(width).nonzero().flatten())
+
+    def first(self, width: int) -> Tensor:
+        """(N,) bool: whether a structure is one of those that `best` keeps."""
+        kept = ranks(self.owner) < width
+        if self.violation is not None:
+            order = self.violation.argsort(stable=True)
+            order = order[self.owner[order].argsort(stable=True)]
+            kept[order] |= ranks(self.owner[order]) < width
+        return kept
+
+    @property
+    def satisfying(self) -> Tensor:
+        """The rows that satisfy the constraint of their input; all if there are no constraints."""
+        kept = torch.ones_like(self.expanded) if self.violation is None else self.violation == 0
+        return kept.nonzero().flatten()
 
     def at(self, rows: Tensor) -> Pool:
         """The structures at `rows`."""
         parent = None if self.parent is None else self.parent[rows]
-        return Pool(self.structures[rows], self.owner[rows], self.energy[rows], self.expanded[rows], parent)
+        violation = None if self.violation is None else self.violation[rows]
+        return Pool(self.structures[rows], self.owner[rows], self.energy[rows], self.expanded[rows], parent, violation)
 
 
 class Lineage:
@@ -149,40 +174,57 @@ class Lineage:
 
 
 class BeamSearch:
-    """The search of one chunk of inputs."""
+    """The search of one chunk of inputs.
+
+    With constraints, it also passes through structures that violate them. The beam then has two halves: the best of
+    all, and the best of those that violate the constraint least, which are the answers if they satisfy it.
+    """
 
     def __init__(
         self,
         queries: Tensor,
-        start: Decoding,
+        starts: Sequence[Decoding],
         width: int,
         problem: Problem,
         config: SearchDecoder.Config,
+        constraints: Constraints | None = None,
         *,
         trace: bool,
     ) -> None:
         self.queries = queries
         self.problem = problem
         self.config = config
+        self.constraints = constraints
         self.width = width
-        owner = torch.arange(len(queries), device=queries.device).repeat_interleave(start.top_k)
-        structures, energies = start.structures.to(queries.device), start.energies.to(queries.device)
         self.lineage = Lineage() if trace else None
-        parent = torch.full_like(owner, -1) if trace else None
-        found = Pool(structures, owner, energies.flatten(), torch.zeros_like(owner, dtype=torch.bool), parent)
-        self.pool = found.at(found.energy.isfinite().nonzero().flatten())
+        self.pool = Pool.cat([self._started(start, trace) for start in starts])
+        if constraints is not None:
+            self.pool = self.pool.at(first_of_each(self._identities(self.pool.structures, self.pool.owner)))
+            self.pool = self.pool.best(self.width)
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
         self.scored = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
         self.stale = torch.zeros_like(self.scored)
-        self.least = torch.full((len(queries),), math.inf, dtype=queries.dtype, device=queries.device)
+        self.least: tuple[Tensor, ...] = ()
         self._count_stale()
         self.estimate = problem.surrogate.estimate(queries) if problem.space.ranks_moves else None
+
+    def _started(self, start: Decoding, trace: bool) -> Pool:
+        """The structures that the search starts from, without those of infinite energy."""
+        owner = torch.arange(len(self.queries), device=self.queries.device).repeat_interleave(start.top_k)
+        structures, energies = start.structures.to(owner.device), start.energies.to(owner.device)
+        parent = torch.full_like(owner, -1) if trace else None
+        expanded = torch.zeros_like(owner, dtype=torch.bool)
+        found = Pool(structures, owner, energies.flatten(), expanded, parent, self._violation(structures, owner))
+        return found.at(found.energy.isfinite().nonzero().flatten())
+
+    def _violation(self, structures: Any, owner: Tensor) -> Tensor | None:
+        return None if self.constraints is None else self.constraints.violation(structures, owner)
 
     def run(self, top_k: int) -> Decoding:
         """Expand in rounds until every beam is expanded; return the `top_k` best of each input."""
         for _ in range(self.config.rounds):
             waiting = ~self.pool.expanded & (self.stale < self.config.patience)[self.pool.owner]
-            beam = (waiting & (ranks(self.pool.owner) < self.config.width)).nonzero().flatten()
+            beam = (waiting & self.pool.first(self.config.width)).nonzero().flatten()
             if not len(beam):
                 break
             parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
@@ -207,7 +249,16 @@ class BeamSearch:
         parent = None if self.lineage is None else self.lineage.add(beam)[row]
         self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
         energy = self.problem.surrogate.energy(self.queries[owner], moved)
-        return Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent).best(self.width)
+        found = Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent)
+        return self._judged(found).best(self.width)
+
+    def _judged(self, found: Pool) -> Pool:
+        """The structures with their violations; if a constraint is costly, only the best of each input."""
+        if self.constraints is None:
+            return found
+        if self.constraints.costly.any():
+            found = found.best(max(self.width, JUDGED))
+        return dataclasses.replace(found, violation=self._violation(found.structures, found.owner))
 
     def _moves(self, beam: Pool) -> tuple[Any, Tensor]:
         """Structures one move away, and their rows of the beam; `_expand` removes repeated ones."""
@@ -239,23 +290,50 @@ class BeamSearch:
         return mix(mix(keys[:, 0] + mix(owner)) ^ keys[:, 1])
 
     def _count_stale(self) -> None:
-        """Count the rounds of each input without a better structure."""
-        first = ranks(self.pool.owner) == 0
-        least = self.least.index_copy(0, self.pool.owner[first], self.pool.energy[first].to(self.least.dtype))
-        self.stale = torch.where(least < self.least, 0, self.stale + 1)
+        """Count the rounds of each input without progress: a better structure, or one that violates less."""
+        least = self._least()
+        before = self.least or tuple(torch.full_like(value, math.inf) for value in least)
+        better = torch.stack([now < then for now, then in zip(least, before, strict=True)]).any(dim=0)
+        self.stale = torch.where(better, 0, self.stale + 1)
         self.least = least
 
+    def _least(self) -> tuple[Tensor, ...]:
+        """The least energy of each input (B,) among structures that satisfy its constraint.
+
+        With constraints also the least energy of all, and the least violation.
+        """
+        pool, rows = self.pool, self.pool.satisfying
+        none = torch.full((len(self.queries),), math.inf, dtype=pool.energy.dtype, device=pool.owner.device)
+        energy = none.scatter_reduce(0, pool.owner[rows], pool.energy[rows], "amin")
+        if pool.violation is None:
+            return (energy,)
+        return energy, *(
+            none.scatter_reduce(0, pool.owner, own.to(none), "amin") for own in (pool.energy, pool.violation)
+        )
+
     def _answer(self, top_k: int) -> Decoding:
-        """The `top_k` best of each input, with the paths to the best one if a trace is recorded."""
-        rank = ranks(self.pool.owner)
-        kept = (rank < top_k).nonzero().flatten()
-        place = self.pool.owner[kept] * top_k + rank[kept]
+        """The `top_k` best of each input, with the paths to the best one if a trace is recorded.
+
+        If fewer satisfy the constraint, the first of all fills their places.
+        """
+        found = self.pool.satisfying
+        rank = ranks(self.pool.owner[found])
+        kept, rank = found[rank < top_k], rank[rank < top_k]
+        place = self.pool.owner[kept] * top_k + rank
         energies = self.queries.new_full((len(self.queries) * top_k,), math.inf)
         energies[place] = self.pool.energy[kept]
         rows = torch.zeros(len(energies), dtype=torch.long, device=place.device)
+        if self.constraints is not None:
+            rows = (ranks(self.pool.owner) == 0).nonzero().flatten().repeat_interleave(top_k)
         rows[place] = kept
         trace = None if self.lineage is None else self.lineage.paths(self.pool.at(rows[::top_k]))
         return Decoding(self.pool.structures[rows].to("cpu"), energies.view(-1, top_k).cpu(), trace)
+
+
+def joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """All parts as one tensor; None if they are None."""
+    known = [part for part in parts if part is not None]
+    return torch.cat(known) if known else None
 
 
 def from_the_start(back: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -79,22 +79,23 @@ class VectorInput(InputSpace[Vector]):
         if len(values) == 0:
             what = "there are no vectors to learn the dimension from."
             raise InvalidInput(what, fix="Give at least one training vector.")
-        matrix = _matrix(values, None)
-        binary = bool(np.isin(matrix, (0, 1)).all())
-        self._range = matrix.min(axis=0), matrix.max(axis=0)
-        if self.config.standardise or (self.config.standardise is None and not binary):
-            mean, deviation = matrix.mean(axis=0), matrix.std(axis=0)
+        measured = _Measured.of(values)
+        self._range = measured.least, measured.greatest
+        if self.config.standardise or (self.config.standardise is None and not measured.binary):
             # Rounding gives a constant feature a deviation near zero, which would blow up any other value.
-            varies = deviation > 1e-9 * np.abs(matrix).max(axis=0)
+            mean, deviation = measured.mean, measured.deviation(values)
+            varies = deviation > 1e-9 * np.maximum(np.abs(measured.least), np.abs(measured.greatest))
             self._scaling = mean, np.where(varies, deviation, 1.0)
         else:
-            self._scaling = np.zeros(matrix.shape[1]), np.ones(matrix.shape[1])
+            self._scaling = np.zeros_like(measured.least), np.ones_like(measured.least)
 
     def pack(self, values: Rows) -> Vectors:
-        """Vectors → values (B, D)."""
+        """Vectors → values (B, D), computed in blocks: only the result is as large as all of them."""
         mean, deviation = self._fitted()
-        matrix = (_matrix(values, len(mean)) - mean) / deviation
-        return Vectors(torch.from_numpy(matrix.astype(np.float32)))
+        packed = np.empty((len(values), len(mean)), dtype=np.float32)
+        for start, matrix in _blocks(values, len(mean)):
+            packed[start : start + len(matrix)] = (matrix - mean) / deviation
+        return Vectors(torch.from_numpy(packed))
 
     def examples(self) -> list[Vector]:
         """Vectors of three numbers."""
@@ -115,10 +116,10 @@ class VectorInput(InputSpace[Vector]):
 
     def unlike_training(self, values: Rows) -> list[str]:
         """Vectors with a number far outside of its range in training, or mostly of features that were always zero."""
-        matrix = _matrix(values, self.dimension) if len(values) else np.zeros((0, self.dimension))
         if self._range is None:  # a model of an earlier version
-            return [""] * len(matrix)
-        return [_unlike(row, *self._range) for row in matrix]
+            return [""] * len(values)
+        least, greatest = self._range
+        return [_unlike(row, least, greatest) for _, matrix in _blocks(values, self.dimension) for row in matrix]
 
     def save(self, folder: Path) -> None:
         """Write `vector.json`: the mean, the deviation and the range of each feature, with all their digits."""
@@ -153,6 +154,57 @@ class VectorInput(InputSpace[Vector]):
 
 
 _FILE = "vector.json"
+BLOCK = 1 << 22
+"""Numbers that are in memory in double precision at once."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Each feature of many vectors: its mean, its range; `binary`: all numbers are 0 or 1."""
+
+    mean: npt.NDArray[np.float64]
+    least: npt.NDArray[np.float64]
+    greatest: npt.NDArray[np.float64]
+    binary: bool
+
+    @classmethod
+    def of(cls, values: Rows) -> _Measured:
+        """Measure vectors block by block."""
+        sums, least, greatest, binary = None, [], [], True
+        for _, matrix in _blocks(values, None):
+            sums = _added(sums, matrix)
+            least.append(matrix.min(axis=0))
+            greatest.append(matrix.max(axis=0))
+            binary = binary and bool(((matrix == 0) | (matrix == 1)).all())
+        assert sums is not None
+        return cls(sums / len(values), np.min(least, axis=0), np.max(greatest, axis=0), binary)
+
+    def deviation(self, values: Rows) -> npt.NDArray[np.float64]:
+        """The standard deviation of each feature of the same vectors (D,)."""
+        sums = None
+        for _, matrix in _blocks(values, len(self.mean)):
+            sums = _added(sums, np.square(matrix - self.mean))
+        assert sums is not None
+        return np.sqrt(sums / len(values))
+
+
+def _added(sums: npt.NDArray[np.float64] | None, matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """`sums` (D,) plus the rows of `matrix` (B, D), one after the other: the order of `matrix.sum(axis=0)` of all."""
+    total: npt.NDArray[np.float64] = matrix.sum(axis=0) if sums is None else np.vstack([sums, matrix]).sum(axis=0)
+    return total
+
+
+def _blocks(values: Rows, dimension: int | None) -> Iterator[tuple[int, npt.NDArray[np.float64]]]:
+    """Blocks of vectors as (B, D), checked, each with the position of its first; errors have positions among all."""
+    rows = BLOCK // max(1, np.size(values[0])) + 1 if len(values) else 1
+    for start in range(0, len(values), rows):
+        try:
+            matrix = _matrix(values[start : start + rows], dimension)
+        except InvalidInput as error:
+            error.shift(start)
+            raise
+        dimension = matrix.shape[1]
+        yield start, matrix
 
 
 def _unlike(row: npt.NDArray[np.float64], least: npt.NDArray[np.float64], greatest: npt.NDArray[np.float64]) -> str:
@@ -185,7 +237,7 @@ def _matrix(values: Rows, dimension: int | None) -> npt.NDArray[np.float64]:
         if len(row) != dimension or dimension == 0:
             what = f"the vector has {counted(len(row), 'number')} instead of {dimension or 'at least one'}."
             raise InvalidInput(what, index=index)
-    matrix = np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
+    matrix = np.asarray(rows, dtype=np.float64).reshape(len(rows), dimension)
     with np.errstate(over="ignore"):
         finite = np.isfinite(matrix.astype(np.float32)).all(axis=1)
     if not finite.all():

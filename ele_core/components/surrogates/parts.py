@@ -54,13 +54,17 @@ class PartsSurrogate(Surrogate):
         sample = context.generator("embedding", "scale")
         rows = torch.randperm(len(outputs), generator=sample)[:CHUNK]
         self.scale = torch.ones(1, device=context.device)
-        embedded = self.embed(outputs[rows])
+        embedded = self.added(outputs[rows])
         spread = (embedded - embedded.mean(dim=0)).square().sum(dim=1).mean().item()
         varies = spread > NEGLIGIBLE * embedded.square().sum(dim=1).mean().item()  # else all outputs are equal
         self.scale.fill_(1 / math.sqrt(spread) if varies else 1.0)
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim)."""
+        return self.added(batch)
+
+    def added(self, batch: Any) -> Tensor:
+        """The sums of the vectors of parts: (B, dim)."""
         parts = batch.chunks(CHUNK) if len(batch) else [batch]
         return torch.cat([self._embed(self.space.features(part.to(torch.device("cpu")))) for part in parts])
 

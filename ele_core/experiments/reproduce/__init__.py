@@ -17,6 +17,7 @@ from ele_core.experiments.reproduce.forecast import Forecast
 from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
 from ele_core.experiments.reproduce.results import Measurement, read_record, read_records, up_to_date
+from ele_core.experiments.reproduce.rivals import measured_rival
 from ele_core.experiments.reproduce.tables import ComparisonTable
 from ele_core.experiments.reproduce.trained_runs import decoding, folder_of, trained
 from ele_core.experiments.study import Paths, ShareSweep, Table
@@ -92,8 +93,10 @@ class Reproduction:
         folder, started = folder_of(job, self.plan, self.runs), time.monotonic()
         before = (training_seconds(folder) or 0.0) if unfinished(folder) else 0.0
         try:
-            run = trained(job, self.plan, self.runs, self.monitor)
-            content = self._measured(job, run)
+            if job.row.rival is not None:
+                content = measured_rival(job, self._command(job), self.monitor)
+            else:
+                content = self._measured(job, trained(job, self.plan, self.runs, self.monitor))
         except Interrupted as stopped:
             fix = f"Run the same command again{', without --again,' if self.again else ''} to continue."
             where, number = str(self.results), stopped.exit_code - 128
@@ -103,8 +106,8 @@ class Reproduction:
             "row": job.row.name,
             "scale": self.plan.scale,
             **content,
-            "training_seconds": training_seconds(run.folder),
-            "stages": stage_seconds(run.folder),
+            "training_seconds": training_seconds(folder),
+            "stages": stage_seconds(folder),
             "wall_seconds": round(before + time.monotonic() - started, 3),
             "config": job.shown.model_dump(mode="json"),
             "settings": job.settings,
@@ -124,12 +127,14 @@ class Reproduction:
         elif isinstance(study, Paths):
             outcome = {"paths": draw_paths(study, run, decoding(job), self.results / job.slug, monitor)}
         else:
-            result = run.evaluate(limit=job.limit, overrides=decoding(job), monitor=monitor)
+            oracle, given = job.row.oracle, job.row.given
+            result = run.evaluate(oracle=oracle, given=given, limit=job.limit, overrides=decoding(job), monitor=monitor)
             if isinstance(study, Table):
                 check_metrics(study, result.metrics)
             seconds = round(time.monotonic() - started, 1)
-            return measurement(run, result, command=command, split="test", oracle=False, seconds=seconds)
-        return {**circumstances(run, command=command, seconds=round(time.monotonic() - started, 1)), **outcome}
+            return measurement(run, result, command=command, split="test", oracle=oracle, seconds=seconds)
+        seconds = round(time.monotonic() - started, 1)
+        return {**circumstances(run.config, run.provenance, command=command, seconds=seconds), **outcome}
 
     def _write_tables(self) -> list[Path]:
         """Write the table of all records with the current settings, of any seed."""

@@ -169,15 +169,19 @@ def make_job(
         configuration.load(task, [*own, *real], registry),
         configuration.load(task, [*own, *shown], registry),
         {name: files[name].digest for name in row.files},
-        details_of(study),
+        details_of(study, row),
     )
 
 
-def details_of(study: Study) -> dict[str, Any]:
-    """The settings of a figure that are not in its configuration."""
+def details_of(study: Study, row: Row) -> dict[str, Any]:
+    """The settings of a figure or a row that are not in its configuration."""
     if isinstance(study, ShareSweep):
         return {"lines": {line: list(options) for line, options in study.lines.items()}}
-    return {"examples": study.examples, "pictures": study.pictures} if isinstance(study, Paths) else {}
+    if isinstance(study, Paths):
+        return {"examples": study.examples, "pictures": study.pictures}
+    rival = {"rival": row.rival.settings} if row.rival else {}
+    given = {"given": list(row.given)} if row.given else {}
+    return {**rival, **given, **({"oracle": True} if row.oracle else {})}
 
 
 def missing(row: Row, files: Mapping[str, File]) -> str | None:

@@ -107,7 +107,8 @@ class ComparisonTable:
 
     def _fewer(self) -> list[str]:
         """Notes on rows that were measured on only a part of the test pairs."""
-        counts = {(r["row"], int(r["metrics"]["examples"]), r["sizes"]["test"]) for r in self.records}
+        limited = [record for record in self.records if record.get("settings", {}).get("limit", 0) is not None]
+        counts = {(r["row"], int(r["metrics"]["examples"]), r["sizes"]["test"]) for r in limited}
         return [f"{row}: the first {n:,} of {all_:,} test pairs only." for row, n, all_ in sorted(counts) if n < all_]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ele_core import config as configuration
 from ele_core.config import RunConfig
+from ele_core.data.truths import Truths
 from ele_core.display.notebook import table
 from ele_core.errors import ConfigError, DataError, counted
 from ele_core.experiments.sweep.figure import draw
@@ -171,9 +172,9 @@ class Bench:
         self.split = split
         self.context = Context(run.config.seed, pick_device(model.config.device), monitor)
         weights = (run.folder / "model" / "model.safetensors").read_bytes()
-        pairs = min(len(run.provenance[split]), limit or sys.maxsize)
-        self.place = {"split": split, "pairs": pairs, "model": hashlib.sha256(weights).hexdigest()}
-        self.pairs: tuple[list[Any], Any] | None = None
+        self.count = min(len(run.provenance[split]), limit or sys.maxsize)
+        self.place = {"split": split, "pairs": self.count, "model": hashlib.sha256(weights).hexdigest()}
+        self.examples: tuple[list[Any], Truths] | None = None
         self.decoders = {line: self.point(line, 1.0).settings["decoder"] for line in lines}
 
     def point(self, line: str, share: float) -> Point:
@@ -184,11 +185,11 @@ class Bench:
 
     def measure(self, point: Point, command: Sequence[str]) -> Measurement:
         """Decode and measure one point; the seconds are those of decoding and measuring, not of loading."""
-        inputs, outputs = self.pairs = self.pairs or self._load()
+        inputs, truths = self.examples = self.examples or self._load()
         started = time.monotonic()
         model = dataclasses.replace(self.model, config=point.config)
         with self.run.resumable(model, point.settings, self.context) as context:
-            result = evaluate(model, inputs, outputs, context=context)
+            result = evaluate(model, inputs, truths, context=context)
         seconds = round(time.monotonic() - started, 1)
         about = measurement(self.run, result, command=command, split=self.split, oracle=False, seconds=seconds)
         return {"line": point.line, "share": point.share, "overrides": point.overrides, **about, **self.place}
@@ -198,10 +199,10 @@ class Bench:
         line, same_place = record.get("line"), all(record.get(name) == value for name, value in self.place.items())
         return same_place and line in self.decoders and bool(record.get("decoder") == self.decoders[line])
 
-    def _load(self) -> tuple[list[Any], Any]:
-        data = self.run.data(self.context).data
-        rows = getattr(data, self.split)[: self.place["pairs"]]
-        return data.inputs_at(rows), data.outputs[rows]
+    def _load(self) -> tuple[list[Any], Truths]:
+        prepared = self.run.data(self.context)
+        rows, truths = prepared.examples(self.split, self.count)
+        return prepared.data.inputs_at(rows), truths
 
 
 def named_lines(names: Sequence[str], registry: Registry) -> list[str]:

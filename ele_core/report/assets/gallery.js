@@ -47,7 +47,8 @@ function example(row) {
     element("header", {},
       element("div", { class: "input" }, ROWS.input[row]),
       element("div", { class: "meta" }, chip(row), element("span", {}, `energy ${number(ROWS.energy[row], 3)}`), others)),
-    element("div", { class: "pair" }, pane(0, "prediction"), pane(1, "truth")));
+    element("div", { class: "pair" }, pane(0, "prediction"), pane(1, "truth")),
+    ROWS.other_truths?.[row] ? element("p", { class: "faint" }, `Also right: ${ROWS.other_truths[row]}`) : null);
 }
 
 function selected() {
@@ -55,7 +56,7 @@ function selected() {
   const words = byId("gallery-find").value.trim().toLowerCase();
   let rows = group === "all" ? [...Array(COUNT).keys()] : group === "drawn" ? interleaved() : [...DATA.groups[group]];
   if (outcome !== "all") rows = rows.filter((row) => isRight(row) === (outcome === "right"));
-  if (words) rows = rows.filter((row) => [ROWS.input, ROWS.prediction, ROWS.truth].some((texts) => texts[row].toLowerCase().includes(words)));
+  if (words) rows = rows.filter((row) => [ROWS.input, ROWS.prediction, ROWS.truth, ROWS.other_truths ?? []].some((texts) => (texts[row] ?? "").toLowerCase().includes(words)));
   const order = SORTS[byId("gallery-sort").value][1];
   return order ? rows.sort(order) : rows;
 }

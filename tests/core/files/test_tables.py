@@ -181,12 +181,12 @@ def test_arrays_are_columns_and_vectors_are_their_cells(tmp_path):
 def test_arrays_of_objects_and_of_different_lengths_are_refused(tmp_path):
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "lengths.npz", x=np.zeros(2), y=np.zeros(3))
-    np.save(tmp_path / "cube.npy", np.zeros((2, 2, 2)))
+    np.save(tmp_path / "deep.npy", np.zeros((2, 2, 2, 2, 2)))
     (tmp_path / "text.npz").write_text("no zip")
     for name, message in {
         "objects.npy": "unpickling them can run any code",
         "lengths.npz": "'y' has 3 rows, but 'x' has 2",
-        "cube.npy": "3 dimensions",
+        "deep.npy": "5 dimensions",
         "text.npz": r"not a whole \.npz file",
     }.items():
         with pytest.raises(DataError, match=message):

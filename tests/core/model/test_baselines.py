@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.data.prepare import Pairs, prepare
+from ele_core.data.truths import examples
 from ele_core.interfaces import Metric
 from ele_core.model.baselines import COPYING, FREQUENT, baselines, behind, most_frequent, worse
 from ele_core.runtime.context import Context
@@ -24,7 +25,7 @@ SPACE = SequenceSpace(SequenceSpace.Config(alphabet=tuple("abc"), length=3))
 def test_copying_and_the_most_frequent_output_have_the_values_found_by_hand():
     pairs = Pairs(INPUTS, OUTPUTS, torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5]))
     prepared = prepare(configuration.load({"output": "sequence", "input": "text"}), Context(), pairs)
-    found = baselines(prepared, torch.tensor([3, 4]), Context())
+    found = baselines(prepared, *examples(prepared.data, torch.tensor([3, 4]), str), Context())
     assert found[COPYING] == {"exact": 0.5, "edit_distance": 0.5}, "mitten → aa instead of ab, dot → b"
     assert found[FREQUENT] == {"exact": 0.0, "edit_distance": 1.5}, "aa instead of ab and b"
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ele_core import Bounded, Metric
+from ele_core.data.truths import Truths
 from ele_core.model.bounds import means, texts
 from ele_core.model.evaluate import measure
 from ele_core.runtime.context import Context
@@ -46,11 +47,13 @@ def test_the_worse_bound_is_the_value():
 def test_best_cases_follow_if_a_pair_is_not_proven(predictor):
     space = predictor.model_.space
     predicted, true = space.pack(["12", "3"]), space.pack(["12", "456"])
-    values = measure(space, predicted, true, Context())
+    values = measure(space, predicted, Truths.single(true), Context())
     assert values["edit_distance"].tolist() == [0, 6]
     assert values["edit_distance_at_least"].tolist() == [0, 1]
     assert means(values)["edit_distance_not_proven"] == 1
-    assert list(measure(space, true, true, Context())) == ["exact", "edit_distance"], "all are proven: nothing changes"
+    assert list(measure(space, true, Truths.single(true), Context())) == ["exact", "edit_distance"], (
+        "all are proven: nothing changes"
+    )
 
 
 def test_a_mean_says_what_is_not_proven():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ele_core.data.truths import Truths
 from ele_core.errors import DataError
 from ele_core.interfaces import Choice
 from ele_core.model.evaluate import evaluate, measure
 from ele_core.runtime.context import Context
+from ele_core.runtime.distributed import Processes
 from ele_sequences.space import SequenceSpace
 
 
@@ -68,7 +70,7 @@ def test_packed_inputs_are_taken_as_they_are(predictor, pairs):
 def test_exact_match_is_measured_also_where_a_space_does_not_list_it(predictor, monkeypatch):
     monkeypatch.setattr(SequenceSpace, "metrics", property(lambda _: ()))
     batch = outputs(predictor, ["12", "3"])
-    measured = measure(predictor.model_.space, batch, outputs(predictor, ["12", "4"]), Context())
+    measured = measure(predictor.model_.space, batch, Truths.single(outputs(predictor, ["12", "4"])), Context())
     assert measured["exact"].tolist() == [1.0, 0.0]
 
 
@@ -86,3 +88,18 @@ def test_evaluation_changes_no_weight(predictor, pairs):
     before = {name: tensor.clone() for name, tensor in predictor.model_.regressor.state().items()}
     predictor.evaluate(pairs[0][:5], pairs[1][:5])
     assert all(torch.equal(tensor, before[name]) for name, tensor in predictor.model_.regressor.state().items())
+
+
+def test_metrics_keep_the_order_of_the_space_though_other_processes_send_theirs_in_any_order(predictor):
+    class Backwards(Processes):
+        """A group of two, of which this one does the only block."""
+
+        count = 2
+
+        def gather_named(self, own):
+            return [dict(reversed(own.items())), {}]
+
+    batch = outputs(predictor, ["12", "3"])
+    truths = Truths.single(outputs(predictor, ["12", "4"]))
+    measured = measure(predictor.model_.space, batch, truths, Context(processes=Backwards()))
+    assert list(measured) == ["exact", "edit_distance"]

@@ -11,6 +11,7 @@ from recording import Recorder
 
 from ele_core import StructuredPredictor
 from ele_core.config import SelectionConfig
+from ele_core.data.truths import Truths
 from ele_core.errors import ConfigError, UnknownComponent
 from ele_core.model.model import Model
 from ele_core.model.select import select
@@ -46,7 +47,7 @@ def selected(fitted: Model, right: str, decoders: tuple[str, ...]) -> tuple[Mode
     config = fitted.config.model_copy(update={"selection": SelectionConfig(decoders=decoders)})
     model = dataclasses.replace(fitted, config=config, regressor=regressor)
     packed = fitted.inputs.pack(INPUTS)
-    return select(model, packed, outputs, Context(monitor=recorder)), regressor, recorder
+    return select(model, packed, Truths.single(outputs), Context(monitor=recorder)), regressor, recorder
 
 
 @pytest.mark.parametrize("right", ["stacked", "copied"])
