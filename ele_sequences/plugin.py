@@ -9,8 +9,39 @@ from ele_core import Record, hookimpl
 
 @hookimpl
 def ele_output_spaces() -> Iterator[Record]:
-    """The space of padded sequences."""
+    """The space of padded sequences, and of phonemes at their letters."""
     yield Record("sequence", "ele_sequences.space:SequenceSpace", "Sequences of tokens, up to a length.")
+    yield Record("phonemes", "ele_sequences.g2p.space:PhonemeSpace", "Phonemes of words, written at their letters.")
+
+
+@hookimpl
+def ele_input_spaces() -> Iterator[Record]:
+    """The spelling of words."""
+    yield Record("spelling", "ele_sequences.g2p.spelling:SpellingInput", "Letters with the runs of letters around.")
+
+
+@hookimpl
+def ele_surrogates() -> Iterator[Record]:
+    """A fixed embedding of phonemes."""
+    yield Record("aligned-odds", "ele_sequences.g2p.surrogate:AlignedOdds", "Fixed: tokens place by place.")
+
+
+@hookimpl
+def ele_backbones() -> Iterator[Record]:
+    """A network on the spelling of words."""
+    yield Record("runs", "ele_sequences.g2p.network:RunsBackbone", "Runs of letters, answered letter by letter.")
+
+
+@hookimpl
+def ele_regressors() -> Iterator[Record]:
+    """A regression for surrogates whose energy is not a squared distance."""
+    yield Record("energy", "ele_sequences.g2p.regressor:EnergyRegressor", "Minimises the energy of the truth.")
+
+
+@hookimpl
+def ele_decoders() -> Iterator[Record]:
+    """A decoder that writes from left to right."""
+    yield Record("left-to-right", "ele_sequences.g2p.decoder:LeftToRight", "Beam search over tokens, place by place.")
 
 
 @hookimpl
@@ -21,5 +52,6 @@ def ele_encoders() -> Iterator[Record]:
 
 @hookimpl
 def ele_tasks() -> Iterator[Record]:
-    """A generated task whose test outputs never occur in training."""
+    """A generated task whose test outputs never occur in training, and the pronunciation of English words."""
     yield Record("number-words", "ele_sequences.number_words:NumberWords", "English number words → digits.")
+    yield Record("g2p", "ele_sequences.g2p.task:GraphemesToPhonemes", "Spelling of English words → phonemes.")

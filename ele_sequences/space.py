@@ -22,6 +22,7 @@ from ele_core import (
     Tensors,
     edit_distances,
 )
+from ele_sequences.constraints import SequenceConstraint, violation
 from ele_sequences.distance import aligned
 from ele_sequences.edits import gains, insertions
 from ele_sequences.features import sequence_features
@@ -198,6 +199,21 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         alphabet, length = self.config.alphabet, self.config.length
         words = [alphabet[:1], alphabet[:length], alphabet[-1:] * length]
         return list(dict.fromkeys(self.config.separator.join(word) for word in words))
+
+    Constraint = SequenceConstraint
+
+    def satisfies(self, batch: Tokens, constraint: SequenceConstraint) -> Tensor:
+        """(N,) bool: whether sequences have the length, the beginning and the content that are given."""
+        return self.violation(batch, constraint) == 0
+
+    def violation(self, batch: Tokens, constraint: SequenceConstraint) -> Tensor:
+        """(N,) floats: the number of tokens that are wrong."""
+        return violation(constraint, batch.tokens, self.config.alphabet, self.config.separator)
+
+    def constraints_of(self, batch: Tokens, names: Sequence[str]) -> list[SequenceConstraint]:
+        """The length of each sequence."""
+        lengths = ({"length": length} for length in (batch.tokens != 0).sum(dim=1).tolist())
+        return [SequenceConstraint.model_validate({name: own[name] for name in names}) for own in lengths]
 
 
 def is_sequence(obj: object) -> bool:

@@ -1,0 +1,128 @@
+"""Write the sequence of least energy from left to right, keeping the best beginnings."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Self
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from ele_core import ComponentConfig, ConfigError, Context, Decoder, Decoding, Problem, Surrogate
+from ele_sequences.g2p.surrogate import AlignedOdds
+from ele_sequences.space import Tokens
+
+CHUNK = 256
+"""Queries decoded at once: bounds the memory."""
+WIDER = 16
+"""So many times as many beginnings are kept if sequences must satisfy a constraint, which is judged at the end."""
+
+
+class LeftToRight(Decoder):
+    """Beam search over tokens, place by place, for the surrogate `aligned-odds`, whose energy adds up over places.
+
+    It needs no candidates. A sequence ends where every further token would raise the energy.
+    """
+
+    class Config(ComponentConfig):
+        """How wide to search."""
+
+        width: int = Field(8, ge=1)
+        """The beginnings of a sequence that are kept."""
+
+    config: Config
+
+    def accepts(self, surrogate: Surrogate) -> None:
+        """Accept the surrogate `aligned-odds`."""
+        if not isinstance(surrogate, AlignedOdds):
+            what = f"decoder 'left-to-right' needs the surrogate 'aligned-odds', not {type(surrogate).__name__}."
+            raise ConfigError(what, where="decoder", fix="Decode with 'search' or 'candidates'.")
+
+    def decode(
+        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+    ) -> Decoding:
+        """Write the `top_k` best sequences of each query."""
+        surrogate = problem.surrogate
+        assert isinstance(surrogate, AlignedOdds)
+        found = []
+        for first in context.monitor.progress(range(0, len(queries), CHUNK), description="left to right"):
+            bound = dataclasses.replace(problem, constraints=(problem.constraints or [])[first : first + CHUNK])
+            found.append(self._chunk(queries[first : first + CHUNK].cpu(), surrogate, top_k, bound))
+        if not found:
+            return Decoding(problem.candidates.batch[:0], queries.new_zeros(0, top_k))
+        dtype = surrogate.space.geometry["tokens"].label_dtype
+        tokens = torch.cat([tokens for tokens, _ in found]).to(dtype)
+        return Decoding(Tokens(tokens), torch.cat([energies for _, energies in found]))
+
+    def _chunk(self, queries: Tensor, surrogate: AlignedOdds, top_k: int, problem: Problem) -> tuple[Tensor, Tensor]:
+        """Labels (B · top_k, L) and energies (B, top_k) of a few queries."""
+        constraints = problem.constraints or []
+        blocks = surrogate.blocks(queries)
+        beam = Beam.empty(len(queries))
+        width = max(self.config.width, top_k) * (WIDER if any(constraints) else 1)
+        for place in range(blocks.shape[1]):
+            costs = surrogate.table(blocks[:, place : place + 1])[:, 0]
+            beam = self._longer(beam, costs, surrogate, width)
+        rows = beam.tokens.flatten(0, 1)
+        owner = torch.arange(len(queries)).repeat_interleave(beam.tokens.shape[1])
+        energies = surrogate.energy(queries[owner], Tokens(rows)).view(len(queries), -1)
+        energies = energies.masked_fill(
+            repeated(surrogate.space.keys(Tokens(rows)).view(*energies.shape, 2)), torch.inf
+        )
+        for row, constraint in enumerate(constraints):
+            if constraint is not None:
+                energies[row, ~problem.space.satisfies(Tokens(beam.tokens[row]), constraint)] = torch.inf
+        if energies.shape[1] < top_k:
+            energies = functional.pad(energies, (0, top_k - energies.shape[1]), value=torch.inf)
+        best = energies.topk(top_k, dim=1, largest=False)
+        rank = best.indices.clamp(max=beam.tokens.shape[1] - 1)
+        return beam.tokens.gather(1, rank[:, :, None].expand(-1, -1, blocks.shape[1])).flatten(0, 1), best.values
+
+    def _longer(self, beam: Beam, costs: Tensor, surrogate: AlignedOdds, width: int) -> Beam:
+        """Write one more token, or nothing, and keep the best; `costs` (B, labels², flat) are those of this place."""
+        table = costs.view(len(costs), surrogate.symbols, surrogate.symbols)
+        added = table.gather(1, beam.last[:, :, None].expand(-1, -1, surrogate.symbols)).clone()
+        added[:, :, 1:].masked_fill_(beam.ended[:, :, None], torch.inf)
+        total = (beam.energy[:, :, None] + added).flatten(1)
+        best = total.topk(min(width, total.shape[1]), dim=1, largest=False)
+        parent, token = best.indices // surrogate.symbols, best.indices % surrogate.symbols
+        return beam.at(parent).written(token, best.values, surrogate)
+
+
+@dataclasses.dataclass(frozen=True)
+class Beam:
+    """The beginnings of sequences for each of B queries, K each."""
+
+    tokens: Tensor
+    """(B, K, places so far)."""
+    last: Tensor
+    """(B, K) the last phoneme."""
+    energy: Tensor
+    """(B, K) the energy of the beginning."""
+    ended: Tensor
+    """(B, K) whether nothing follows."""
+
+    @classmethod
+    def empty(cls, count: int) -> Self:
+        """The empty sequence for each query."""
+        zeros = torch.zeros(count, 1, dtype=torch.long)
+        return cls(zeros[:, :, None][:, :, :0], zeros, zeros.float(), zeros > 0)
+
+    def at(self, rows: Tensor) -> Beam:
+        """The beginnings at `rows` (B, K) of each query."""
+        tokens = self.tokens.gather(1, rows[:, :, None].expand(-1, -1, self.tokens.shape[2]))
+        return Beam(tokens, *(part.gather(1, rows) for part in (self.last, self.energy, self.ended)))
+
+    def written(self, tokens: Tensor, energy: Tensor, surrogate: AlignedOdds) -> Beam:
+        """The same beginnings with one more token each (B, K)."""
+        spoken = surrogate.last[tokens]
+        last = torch.where(spoken > 0, spoken, self.last)
+        return Beam(torch.cat([self.tokens, tokens[:, :, None]], dim=2), last, energy, self.ended | (tokens == 0))
+
+
+def repeated(keys: Tensor) -> Tensor:
+    """Which of the sequences of a query repeat an earlier one: keys (B, K, 2) → (B, K)."""
+    same = (keys[:, :, None] == keys[:, None]).all(dim=3)
+    return (same & torch.ones_like(same[0]).tril(-1)).any(dim=2)

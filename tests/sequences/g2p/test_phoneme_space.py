@@ -1,0 +1,147 @@
+"""The space of phonemes, its metrics, the energy of its surrogate, and the decoder that writes from left to right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ele_core import Candidates, ConfigError, Context, InvalidOutput, Problem, Truths
+from ele_core.model.bounds import means
+from ele_core.model.evaluate import measure
+from ele_core.plugins import registry
+from ele_sequences.g2p.decoder import LeftToRight
+from ele_sequences.g2p.space import PhonemeSpace
+from ele_sequences.g2p.spelling import WINDOWS, SpellingInput
+from ele_sequences.g2p.surrogate import AlignedOdds
+from ele_sequences.space import SequenceSpace
+
+SPACE = PhonemeSpace(PhonemeSpace.Config(alphabet=("_", "F", "OW", "N", "K", "S", "IH", "K+S"), length=6))
+
+
+def test_letters_do_not_matter_for_texts_keys_and_features():
+    plain, spelt = SPACE.pack(["F OW N"]), SPACE.pack(["F _ OW N _"])
+    assert SPACE.unpack(spelt) == SPACE.unpack(plain) == ["F OW N"]
+    assert torch.equal(SPACE.keys(plain), SPACE.keys(spelt))
+    assert torch.equal(SPACE.features(plain).keys, SPACE.features(spelt).keys)
+    assert not torch.equal(SPACE.keys(plain), SPACE.keys(SPACE.pack(["F OW"])))
+
+
+def test_a_pair_is_two_phonemes():
+    assert SPACE.unpack(SPACE.pack(["F IH K+S"])) == ["F IH K S"]
+    assert torch.equal(SPACE.keys(SPACE.pack(["F IH K+S"])), SPACE.keys(SPACE.pack(["F IH K S"])))
+    assert SPACE.properties(SPACE.pack(["F IH K+S"]))["length"].tolist() == [4]
+
+
+def test_phonemes_that_are_too_many_are_joined_to_pairs_or_refused():
+    assert SPACE.unpack(SPACE.pack(["K S K S K S K S"])) == ["K S K S K S K S"]
+    with pytest.raises(InvalidOutput, match="7 tokens, more than length = 6"):
+        SPACE.pack(["F F F F F F F"])
+
+
+def test_a_pair_of_unknown_phonemes_is_refused():
+    with pytest.raises(ValueError, match="'Z' occurs in a pair"):
+        PhonemeSpace.Config(alphabet=("K", "K+Z"), length=3)
+
+
+def test_wer_and_per_count_all_words_together():
+    predicted = SPACE.pack(["F OW N", "F IH", "K S K S"])
+    true = Truths(SPACE.pack(["F OW N", "F IH K+S", "S K S K S", "K S K S S S"]), torch.tensor([0, 1, 2, 2]))
+    found = means(measure(SPACE, predicted, true, Context()))
+    assert found["exact"] == pytest.approx(1 / 3)
+    assert found["wer"] == pytest.approx(2 / 3)
+    assert found["edit_distance"] == pytest.approx((0 + 2 + 1) / 3)
+    assert found["per"] == pytest.approx((0 + 2 + 1) / (3 + 4 + 5))  # the nearest truth of the third has five phonemes
+
+
+def test_constraints_are_on_phonemes():
+    batch = SPACE.pack(["F _ OW N _", "F IH K+S"])
+    four = SPACE.Constraint(length=4)
+    assert SPACE.satisfies(batch, four).tolist() == [False, True]
+
+
+def table(surrogate, query):
+    return surrogate.table(surrogate.blocks(query))
+
+
+def test_the_energy_is_the_cross_entropy_of_each_token_after_the_phoneme_before_it():
+    surrogate = AlignedOdds(AlignedOdds.Config(pairs=5), SPACE)
+    batch = SPACE.pack(["F _ OW N", "IH K+S"])
+    query = torch.randn(2, surrogate.dim, generator=torch.Generator().manual_seed(0))
+    costs = table(surrogate, query).view(2, 6, 9, 9)
+    assert costs.exp().reciprocal().sum(dim=3).allclose(torch.ones(2, 6, 9))
+    f, silent, ow, n, ih, ks, s = 2, 1, 3, 4, 7, 8, 6
+    first = [
+        costs[0, 0, 0, f],
+        costs[0, 1, f, silent],
+        costs[0, 2, f, ow],
+        costs[0, 3, ow, n],
+        costs[0, 4:, n, 0].sum(),
+    ]
+    second = [costs[1, 0, 0, ih], costs[1, 1, ih, ks], costs[1, 2:, s, 0].sum()]
+    assert surrogate.energy(query, batch).tolist() == pytest.approx([sum(first).item(), sum(second).item()], rel=1e-5)
+    every = surrogate.energies(query, surrogate.embed(batch))
+    assert every.diagonal().tolist() == pytest.approx(surrogate.energy(query, batch).tolist(), rel=1e-5)
+
+
+def problem(surrogate, **options):
+    batch = SPACE.pack(["F"])
+    return Problem(SPACE, surrogate, Candidates(batch, surrogate.embed(batch)), **options)
+
+
+@pytest.mark.parametrize("pairs", [0, 16])
+def test_left_to_right_finds_what_was_embedded(pairs):
+    surrogate = AlignedOdds(AlignedOdds.Config(pairs=pairs), SPACE)
+    batch = SPACE.pack(["F _ OW N _", "IH K+S", "S S S S S S"])
+    decoding = LeftToRight().decode(surrogate.embed(batch), problem(surrogate), context=Context())
+    assert SPACE.unpack(decoding.best) == SPACE.unpack(batch)
+
+
+def test_left_to_right_finds_the_least_energy_of_all_short_sequences():
+    surrogate = AlignedOdds(AlignedOdds.Config(pairs=8), SPACE)
+    query = torch.randn(1, surrogate.dim, generator=torch.Generator().manual_seed(1)) * 4
+    surrogate.blocks(query)[:, 2:] = 0
+    tokens = torch.cartesian_prod(torch.arange(9), torch.arange(9))
+    tokens = tokens[(tokens[:, 0] > 0) | (tokens[:, 1] == 0)]
+    every = SequenceSpace.Batch(torch.nn.functional.pad(tokens, (0, 4)).to(torch.uint8))
+    least = surrogate.energy(query.expand(len(tokens), -1), every).min()
+    decoding = LeftToRight(LeftToRight.Config(width=81)).decode(query, problem(surrogate), context=Context())
+    assert decoding.energies.item() == pytest.approx(least.item(), rel=1e-5)
+
+
+def test_several_answers_are_different_phonemes_and_satisfy_the_constraint():
+    surrogate = AlignedOdds(None, SPACE)
+    query = 0.2 * surrogate.embed(SPACE.pack(["F _ OW N _"]))
+    free = LeftToRight().decode(query, problem(surrogate), top_k=3, context=Context())
+    assert len({tuple(key) for key in SPACE.keys(free.structures).tolist()}) == 3
+    bound = problem(surrogate, constraints=[SPACE.Constraint(length=4)])
+    (answer,) = SPACE.unpack(LeftToRight().decode(query, bound, context=Context()).best)
+    assert len(answer.split()) == 4
+
+
+def test_other_surrogates_and_spaces_are_refused():
+    plain = SequenceSpace(SequenceSpace.Config(alphabet=("a",), length=2))
+    with pytest.raises(ConfigError, match="embeds phonemes, not SequenceSpace"):
+        AlignedOdds(None, plain)
+    from ele_core import Choice
+
+    parts = registry().create("surrogate", Choice(name="parts"), plain)
+    with pytest.raises(ConfigError, match="needs the surrogate 'aligned-odds'"):
+        LeftToRight().accepts(parts)
+
+
+def test_runs_of_letters_end_at_the_ends_of_a_word_and_rare_ones_have_no_number(tmp_path):
+    spelling = SpellingInput(SpellingInput.Config(runs=40))
+    spelling.fit(["CAT"] * 5 + ["CATS"] * 5 + ["DOG"])
+    batch = spelling.pack(["CAT", "CATS", "DOG"])
+    assert batch.windows.shape == (3, 24, len(WINDOWS))
+    assert batch.windows[0, 0, 0] > 0  # C
+    assert batch.windows[2].sum() == 0  # rarer than the 40 most frequent runs
+    assert batch.windows[0, 3:].sum() == 0
+    assert batch.windows[0, 2, 2] != batch.windows[1, 2, 2]  # T at the end of a word, and TS
+    spelling.save(tmp_path)
+    again = SpellingInput(SpellingInput.Config(runs=40))
+    again.load(tmp_path)
+    assert torch.equal(again.pack(["CATS"]).windows, batch.windows[1:2])
+    (tmp_path / "windows.json").write_text("[3, 1]", "utf-8")
+    with pytest.raises(Exception, match="not an ascending list"):
+        again.load(tmp_path)
