@@ -9,11 +9,16 @@ from ele_core import Record, hookimpl
 
 @hookimpl
 def ele_output_spaces() -> Iterator[Record]:
-    """Graphs in general, and molecules."""
+    """Graphs in general, of coloured cells, and molecules."""
     yield Record(
         "padded-graph",
         "ele_graphs.graphs.networkx_space:PaddedGraphSpace",
         "Labelled undirected graphs of bounded size.",
+    )
+    yield Record(
+        "cell-graph",
+        "ele_graphs.coloring.space:CellGraphSpace",
+        "Graphs of coloured nodes, such as the cells of a map.",
     )
     yield Record(
         "molecule",
@@ -72,7 +77,12 @@ def ele_decoders() -> Iterator[Record]:
 
 @hookimpl
 def ele_input_spaces() -> Iterator[Record]:
-    """Molecules written as text."""
+    """Molecules written as text, their fingerprints, and mass spectra."""
+    yield Record(
+        "spectrum",
+        "ele_graphs.ms2mol.input_space:SpectrumInput",
+        "Tandem mass spectra: peaks, the m/z of the precursor, the adduct.",
+    )
     yield Record(
         "smiles",
         "ele_graphs.molecules.smiles_input:SmilesInput",
@@ -80,11 +90,26 @@ def ele_input_spaces() -> Iterator[Record]:
         needs=("rdkit",),
         extra="molecules",
     )
+    yield Record(
+        "fingerprint",
+        "ele_graphs.molecules.fingerprint_input:FingerprintInput",
+        "Morgan fingerprints, from SMILES or as bits.",
+        needs=("rdkit",),
+        extra="molecules",
+    )
+
+
+@hookimpl
+def ele_backbones() -> Iterator[Record]:
+    """A network on spectra."""
+    yield Record("peaks", "ele_graphs.ms2mol.backbone:PeaksBackbone", "Sets of peaks of mass spectra.")
 
 
 @hookimpl
 def ele_file_readers() -> Iterator[Record]:
-    """Files of molecules."""
+    """Files of molecules and of spectra."""
+    yield Record(".msp", "ele_graphs.ms2mol.files:MspReader", "Mass spectra, as NIST, MassBank and MoNA write them.")
+    yield Record(".mgf", "ele_graphs.ms2mol.files:MgfReader", "Mass spectra, as Mascot and GNPS write them.")
     yield Record(
         ".sdf", "ele_graphs.molecules.sdf:SdfReader", "Molecules with their data fields, and a column `smiles`."
     )
@@ -92,7 +117,7 @@ def ele_file_readers() -> Iterator[Record]:
 
 @hookimpl
 def ele_tasks() -> Iterator[Record]:
-    """The paper's benchmark, and one of larger molecules."""
+    """Molecules from SMILES, small and large, from fingerprints and from mass spectra; graphs from pictures."""
     yield Record(
         "smi2mol",
         "ele_graphs.smi2mol.task:SmilesToMolecule",
@@ -106,4 +131,21 @@ def ele_tasks() -> Iterator[Record]:
         "MOSES: from a SMILES string to its molecule of up to 26 atoms.",
         needs=("rdkit",),
         extra="molecules",
+    )
+    yield Record(
+        "fp2mol",
+        "ele_graphs.fp2mol.task:FingerprintToMolecule",
+        "QM9 or MOSES: from a Morgan fingerprint to its molecule.",
+        needs=("rdkit",),
+        extra="molecules",
+    )
+    yield Record(
+        "ms2mol",
+        "ele_graphs.ms2mol.task:SpectrumToMolecule",
+        "From the tandem mass spectrum of a molecule to the molecule.",
+        needs=("rdkit",),
+        extra="molecules",
+    )
+    yield Record(
+        "coloring", "ele_graphs.coloring.task:Coloring", "Coloring: from a picture of cells to the graph of its cells."
     )

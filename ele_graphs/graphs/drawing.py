@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -13,10 +13,15 @@ MARGIN = 24
 PALETTE = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b")
 
 
-def draw_graph(labels: Sequence[str], edges: Sequence[tuple[int, int, str]]) -> str:
-    """Draw nodes as discs coloured by label, edges as lines with their label, if any, in the middle."""
+def draw_graph(
+    labels: Sequence[str], edges: Sequence[tuple[int, int, str]], colours: Mapping[str, str] | None = None
+) -> str:
+    """Draw nodes as discs coloured by label, edges as lines with their label, if any, in the middle.
+
+    `colours` gives the colours of labels; if a label has none, it is one of a palette.
+    """
     places = _places(len(labels), [(i, j) for i, j, _ in edges])
-    colours = {label: PALETTE[k % len(PALETTE)] for k, label in enumerate(sorted(set(labels)))}
+    colours = {label: PALETTE[k % len(PALETTE)] for k, label in enumerate(sorted(set(labels)))} | dict(colours or {})
     parts = [_line(places[i], places[j], label) for i, j, label in edges]
     parts += [_disc(place, label, colours[label]) for place, label in zip(places, labels, strict=True)]
     box = f'xmlns="http://www.w3.org/2000/svg" width="{SIZE}" height="{SIZE}" viewBox="0 0 {SIZE} {SIZE}"'

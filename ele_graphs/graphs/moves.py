@@ -8,8 +8,9 @@ vertices of `geometry` would be fewer and worse: they leave edges at virtual nod
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,14 +50,26 @@ def best_graph_moves(
     graphs: Graphs, alphabet: Alphabet, rules: Rules | None, kinds: PartKinds, estimate: PartEnergies, limit: int
 ) -> tuple[Graphs, Tensor]:
     """As `OutputSpace.best_moves`, compiled, on the CPU. All `graphs` must keep the rules."""
-    from ele_graphs.graphs.move_kernels import Law, Parts, best_moves, most_moves
+    from ele_graphs.graphs.move_kernels import Law, Parts, best_moves
 
-    graphs = graphs.to("cpu")
-    size, count = graphs.max_nodes, len(graphs)
     weights = rules.weights if rules else (0,) * (alphabet.edge_labels + 1)
     capacities = rules.capacities if rules else (0,) * (alphabet.node_labels + 1)
     law = Law(*alphabet, np.array(weights), np.array(capacities), bool(rules and rules.connected))
     parts = Parts(np.array(kinds.weights, np.float32), kinds.double, kinds.triple, np.array(SIZES, np.float32))
+    return ranked_moves(best_moves, graphs, law, parts, estimate, limit)
+
+
+def ranked_moves(
+    best_moves: Callable[..., None], graphs: Graphs, law: Any, parts: Any, estimate: PartEnergies, limit: int
+) -> tuple[Graphs, Tensor]:
+    """The first `limit` moves of each graph as a compiled function `best_moves` ranks them, and their rows (M,).
+
+    `law` are the moves that are allowed, `parts` what the function needs to know of parts.
+    """
+    from ele_graphs.graphs.move_kernels import most_moves
+
+    graphs = graphs.to("cpu")
+    size, count = graphs.max_nodes, len(graphs)
     queries = estimate.queries.detach().cpu().float().contiguous()
     owner = np.zeros(count, np.int64)
     owner[1:] = (queries[1:] != queries[:-1]).any(dim=1).numpy().cumsum()

@@ -107,7 +107,12 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         labels, edges = to_lists(self.pack([obj]))[0]
         names = [str(self.node_labels[code - 1]) for code in labels]
         lines = [(i, j, str(self.edge_labels[s - 1]) if len(self.edge_labels) > 1 else "") for i, j, s in edges]
-        return Drawing(self.format(obj), draw_graph(names, lines))
+        return Drawing(self.format(obj), draw_graph(names, lines, self.colours))
+
+    @property
+    def colours(self) -> Mapping[str, str] | None:
+        """The colours in which nodes are drawn, by label; by default those of a palette."""
+        return None
 
     @classmethod
     def _labelled_nodes(cls, graph: nx.Graph[Any]) -> list[tuple[Any, Any]]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from operator import eq
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ except ModuleNotFoundError as error:
     how = "pip install 'explicit-loss-embedding[molecules]'"
     raise ModuleNotFoundError(f"molecules need RDKit, which is not installed. Install it with: {how}") from error
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdDepictor, rdFMCS, rdMolAlign
+from rdkit.Chem import rdDepictor, rdFingerprintGenerator, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
 
@@ -151,6 +152,30 @@ def rewritten(smiles: str, seed: int) -> str | None:
         return None if molecule is None else str(Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=seed)[0])
 
 
+def morgan(smiles: str, radius: int, bits: int) -> dict[int, int]:
+    """The Morgan fingerprint of a SMILES: how often each of `bits` bits occurs. Raises `UnreadableMolecule`."""
+    with quiet():
+        molecule = Chem.MolFromSmiles(smiles.strip())
+        if molecule is None or not molecule.GetNumAtoms():
+            raise UnreadableMolecule(_why_not(smiles) if smiles.strip() else "empty SMILES")
+        counts: dict[int, int] = _morgan_generator(radius, bits).GetCountFingerprint(molecule).GetNonzeroElements()
+    return counts
+
+
+def morgan_bits(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]], radius: int, bits: int) -> frozenset[int]:
+    """The bits of the Morgan fingerprint of a graph; none if it is not a valid molecule."""
+    molecule = build(atoms, bonds)
+    if molecule is None:
+        return frozenset()
+    with quiet():
+        return frozenset(_morgan_generator(radius, bits).GetFingerprint(molecule).GetOnBits())
+
+
+@lru_cache
+def _morgan_generator(radius: int, bits: int) -> Any:
+    return rdFingerprintGenerator.GetMorganGenerator(radius=radius, fpSize=bits)
+
+
 def read_molecule(
     molecule: Chem.Mol,
     limits: Limits = Limits(),  # noqa: B008  # frozen
@@ -234,6 +259,14 @@ def lost_charges(atoms: Atoms, bonds: Bonds) -> str | None:
     return None if sorted(label for label in found if charge_of(label)) == charges else "charges"
 
 
+def scaffold(smiles: str) -> str:
+    """The Murcko scaffold of a molecule, its rings with what links them, as SMILES; empty if it has no ring."""
+    with quiet():
+        from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles  # imports slowly, and workers need it not
+
+        return str(MurckoScaffoldSmiles(smiles))  # type: ignore[no-untyped-call]
+
+
 def in_order(bonds: Iterable[tuple[int, int, str]]) -> Bonds:
     """Each bond with its lower atom first, sorted."""
     return tuple(sorted((min(i, j), max(i, j), name) for i, j, name in bonds))
@@ -248,6 +281,32 @@ def largest_valence(label: str) -> int:
     """The most bonds that RDKit accepts at an atom of an element and charge, at most 8."""
     with quiet():
         return max((bonds for bonds in range(MOST_BONDS + 1) if _takes(label, bonds)), default=0)
+
+
+def implied_hydrogens(label: str) -> list[int]:
+    """The hydrogens at an atom of an element and charge with 0, 1, … 8 other bonds; 0 if these are too many."""
+    with quiet():
+        return [_hydrogens(label, bonds) for bonds in range(MOST_BONDS + 1)]
+
+
+def isotope_mass(element: str) -> float:
+    """The mass of the most common isotope of an element, in dalton."""
+    return float(Chem.GetPeriodicTable().GetMostCommonIsotopeMass(element))
+
+
+def read_pattern(smarts: str) -> Chem.Mol:
+    """Read a substructure. Raises `UnreadableMolecule` if it is not a SMARTS, or empty."""
+    with quiet():
+        pattern = Chem.MolFromSmarts(smarts)
+    if pattern is None or not pattern.GetNumAtoms():
+        raise UnreadableMolecule(f"{smarts!r} is not a SMARTS that RDKit can read")
+    return pattern
+
+
+def has_pattern(atoms: Atoms, bonds: Bonds, pattern: Chem.Mol) -> bool:
+    """Whether a graph is a valid molecule that contains a substructure."""
+    molecule = build(atoms, bonds)
+    return molecule is not None and molecule.HasSubstructMatch(pattern)
 
 
 def unknown_labels(labels: Collection[str]) -> list[str]:
@@ -391,6 +450,12 @@ def _takes(label: str, bonds: int) -> bool:
     """Whether RDKit accepts an atom with so many single bonds."""
     molecule = assemble((label, *"C" * bonds), [(0, other + 1, "single") for other in range(bonds)])
     return _sanitised(molecule)
+
+
+def _hydrogens(label: str, bonds: int) -> int:
+    """The hydrogens at an atom with so many single bonds; 0 if RDKit does not accept it."""
+    molecule = assemble((label, *"C" * bonds), [(0, other + 1, "single") for other in range(bonds)])
+    return molecule.GetAtomWithIdx(0).GetTotalNumHs() if _sanitised(molecule) else 0
 
 
 def _has_charge(label: str) -> bool:

@@ -17,6 +17,8 @@ from ele_graphs.graphs.mending import mended
 from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
 from ele_graphs.graphs.wl import PartKinds
+from ele_graphs.molecules.constraints import AtomCounter, MoleculeConstraint, violation
+from ele_graphs.molecules.fingerprints import BITS, RADIUS
 from ele_graphs.molecules.labels import element_of, is_charged, neutral, not_among
 from ele_graphs.molecules.molecule import Fragments, Molecule, shown
 
@@ -87,6 +89,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
     config: Config
 
     takes = "a SMILES, an RDKit molecule or a Molecule"
+    Constraint = MoleculeConstraint
 
     @property
     def node_labels(self) -> Sequence[str]:
@@ -236,6 +239,50 @@ class MoleculeSpace(GraphSpace[Molecule]):
         hetero = torch.tensor([False, *(element_of(label) != "C" for label in self.config.elements)])
         hetero = hetero.to(batch.device)[batch.nodes.long()].sum(dim=1)
         return {"atoms": numbers["nodes"], "rings": numbers["cycles"], "hetero_atoms": hetero}
+
+    def satisfies(self, batch: Graphs, constraint: MoleculeConstraint) -> Tensor:
+        """(N,) bool: whether molecules have the formula, the mass and the substructure that are given."""
+        return self.violation(batch, constraint) == 0
+
+    def violation(self, batch: Graphs, constraint: MoleculeConstraint) -> Tensor:
+        """(N,) floats: atoms too many or too few, a scaled distance of the mass, and 1 for a missing substructure."""
+        return violation(constraint, batch, self._counter, self._contains, self._bits)
+
+    def costly(self, constraint: MoleculeConstraint) -> bool:
+        """Fingerprints are computed by RDKit, molecule by molecule."""
+        return constraint.fingerprint is not None
+
+    def constraints_of(self, batch: Graphs, names: Sequence[str]) -> list[MoleculeConstraint]:
+        """The formula, the mass or the Morgan fingerprint (radius 2, 2,048 bits) of each molecule."""
+        if "fingerprint" in names:
+            own = ({"fingerprint": " ".join(map(str, sorted(bits)))} for bits in self._bits(batch, RADIUS, BITS))
+            others = [name for name in names if name != "fingerprint"]
+            rest = self.constraints_of(batch, others)
+            return [
+                MoleculeConstraint.model_validate({**other.model_dump(), **bits})
+                for other, bits in zip(rest, own, strict=True)
+            ]
+        formulas = map(str, self._counter.compositions(batch))
+        masses = (self._counter(batch).double() @ self._counter.masses.to(batch.device)).tolist()
+        found = ({"formula": formula, "mass": mass} for formula, mass in zip(formulas, masses, strict=True))
+        return [MoleculeConstraint.model_validate({name: own[name] for name in names}) for own in found]
+
+    @cached_property
+    def _counter(self) -> AtomCounter:
+        return AtomCounter(self.config.elements, (0, *(ORDERS[bond] for bond in self.config.bonds)))
+
+    def _contains(self, batch: Graphs, smarts: str) -> Tensor:
+        from ele_graphs.molecules.rdkit_adapter import has_pattern, read_pattern
+
+        pattern = read_pattern(smarts)
+        found = [has_pattern(molecule.atoms, molecule.bonds, pattern) for molecule in self.unpack(batch)]
+        return torch.tensor(found, dtype=torch.bool)
+
+    def _bits(self, batch: Graphs, radius: int, bits: int) -> list[frozenset[int]]:
+        """The bits of the Morgan fingerprint of each molecule; none for what is not a valid molecule."""
+        from ele_graphs.molecules.rdkit_adapter import morgan_bits
+
+        return [morgan_bits(molecule.atoms, molecule.bonds, radius, bits) for molecule in self.unpack(batch)]
 
     @classmethod
     def infer(cls, objects: Sequence[Molecule | str | Chem.Mol], options: Mapping[str, Any]) -> Config:

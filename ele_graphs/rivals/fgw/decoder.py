@@ -48,7 +48,8 @@ class BarycenterDecoder(Decoder):
         pool, found = self._pool(queries, surrogate)
         energies = surrogate.energy(queries.repeat_interleave(found, dim=0), pool).reshape(-1, found)
         repeated = repeats(problem.space.keys(pool).reshape(-1, found, 2))
-        energies = energies.cpu().masked_fill(repeated, math.inf)
+        kept = problem.satisfied(pool, torch.arange(len(queries)).repeat_interleave(found)).view(-1, found)
+        energies = energies.cpu().masked_fill(repeated | ~kept, math.inf)
         best = energies.topk(min(top_k, found), dim=1, largest=False)
         missing = top_k - best.indices.shape[1]
         values = torch.nn.functional.pad(best.values, (0, missing), value=math.inf)

@@ -118,10 +118,10 @@ class FusedRidgeRegressor(Regressor):
 
     def _query(self, weights: Tensor) -> Tensor:
         """Weights of all training graphs (B, n) → the greatest, normalised, with their graphs (B, k · dim)."""
-        greatest = weights.topk(min(self.config.neighbours, weights.shape[1]), dim=1)
-        kept = greatest.values.clamp(min=0)
+        greatest = first_of_greatest(weights, min(self.config.neighbours, weights.shape[1]))
+        kept = weights.gather(1, greatest).clamp(min=0)
         kept[:, 0] = kept[:, 0].clamp(min=torch.finfo(kept.dtype).tiny)  # if no weight is positive, the greatest counts
-        _, graphs = self.fused.layout.unpack(self.graphs[greatest.indices.flatten()])
+        _, graphs = self.fused.layout.unpack(self.graphs[greatest.flatten()])
         return self.fused.layout.pack(kept / kept.sum(dim=1, keepdim=True), graphs)
 
     def _features(self, inputs: Tensors) -> SparseRows:
@@ -129,3 +129,12 @@ class FusedRidgeRegressor(Regressor):
 
     def _map(self, inputs: Tensors) -> Tensor:
         return self.map(self._features(inputs))
+
+
+def first_of_greatest(weights: Tensor, k: int) -> Tensor:
+    """The columns of the k greatest weights (B, n) of each row: (B, k). Of weights that differ by rounding, the first.
+
+    Otherwise it would depend on the other rows which of two equally good graphs is taken.
+    """
+    scale = weights.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    return (weights / scale * 1e5).round().sort(dim=1, descending=True, stable=True).indices[:, :k]

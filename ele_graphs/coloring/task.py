@@ -1,0 +1,115 @@
+"""`coloring`: from a picture of coloured cells to the graph of the cells that share a border."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from ele_core import ComponentConfig, ConfigError, Context, DataSet, OutputSpace, Reference, Study, Task, fingerprint
+from ele_graphs.coloring.files import load
+from ele_graphs.coloring.pictures import LEAST_CELLS, NAMES, Pictures
+from ele_graphs.coloring.studies import STUDIES, TEN, TWENTY
+from ele_graphs.graphs.batch import Graphs
+from ele_graphs.graphs.networkx_space import PaddedGraphSpace
+
+MOST_CELLS = 20
+SOURCE = "Any2Graph (Krzakala et al., arXiv:2402.12269), Coloring"
+PARTS = ("train", "validation", "test")
+
+
+class Coloring(Task):
+    """Coloring, a data set of Any2Graph (Krzakala et al., 2024): a picture in, a graph of coloured nodes out.
+
+    Pictures of 32 × 32 pixels with 4 to 10 cells, or up to 20, are drawn from the seed. Each cell is a node labelled by
+    its colour; cells with a border of at least three pixels are neighbours. Training, validation and test pictures are
+    drawn separately.
+    """
+
+    class Config(ComponentConfig):
+        """How many pictures are drawn, of how many cells."""
+
+        size: int = Field(default=100_000, ge=1)
+        """Pictures to train on."""
+        validation: int = Field(default=500, ge=1)
+        """Pictures to validate on."""
+        test: int = Field(default=1000, ge=1)
+        """Pictures to test on."""
+        max_cells: int | None = Field(default=None, ge=LEAST_CELLS, le=MOST_CELLS)
+        """The most cells of a picture. None: `max_nodes` of the output space."""
+        seed: int | None = Field(default=None, ge=0)
+        """Chooses the pictures; by default the seed of the run."""
+
+    config: Config
+
+    references: ClassVar[Sequence[Reference]] = (
+        Reference(TEN, {"exact": 0.455}, SOURCE),
+        Reference(TWENTY, {"exact": 0.465}, SOURCE),
+    )
+    studies: ClassVar[Sequence[Study]] = STUDIES
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Up to 10 cells: about 25 minutes of training on one core.
+
+        The embedding adds up small coloured subgraphs, and the network the contributions of the places of a picture.
+        """
+        return {
+            "output": {"name": "cell-graph", "max_nodes": 10},
+            "input": {"name": "image", "flips": True, "rotations": True},
+            "surrogate": {"name": "parts", "dim": 512},
+            "regressor": {
+                "name": "neural",
+                "backbone": {
+                    "name": "convolution",
+                    "widths": [32, 64],
+                    "blocks": [1, 3],
+                    "norm": "batch",
+                    "pooling": "additive",
+                    "hidden": 512,
+                },
+                "training": {"epochs": 3, "batch_size": 32, "learning_rate": 2e-3, "evaluations": 20},
+            },
+            "decoder": {"name": "search", "width": 8, "rounds": 30, "patience": 3},
+        }
+
+    def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
+        """Draw the pictures, or load them from the cache, and pack their graphs."""
+        if not isinstance(space, PaddedGraphSpace) or not set(NAMES) <= set(space.node_labels):
+            what = f"this task predicts graphs with the node labels {', '.join(NAMES)}."
+            raise ConfigError(what, where="output", fix='Set output = "cell-graph".')
+        cells = min(space.max_nodes, MOST_CELLS) if self.config.max_cells is None else self.config.max_cells
+        if not LEAST_CELLS <= cells <= space.max_nodes:
+            most = max(cells, LEAST_CELLS)
+            what = f"pictures have {LEAST_CELLS} to {most} cells, but graphs at most {space.max_nodes} nodes."
+            raise ConfigError(what, where="output.max_nodes", fix=f"Set output.max_nodes = {most}.")
+        seed = context.seed if self.config.seed is None else self.config.seed
+        sizes = [getattr(self.config, "size" if part == "train" else part) for part in PARTS]
+        drawn = [load(size, cells, seed, number, context) for number, size in enumerate(sizes)]
+        pixels = np.concatenate([part.pixels for part in drawn])
+        outputs = Graphs.cat([graphs(part, space) for part in drawn])
+        train, validation, test = torch.arange(len(pixels)).split(sizes)
+        return DataSet(
+            inputs=pixels,  # type: ignore[arg-type]  # an array is a sequence of pictures
+            outputs=outputs,
+            train=train,
+            validation=validation,
+            test=test,
+            source=f"Coloring ({sizes[0]:,} pictures of up to {cells} cells)",
+            fingerprint=fingerprint([hashlib.sha256(pixels.data).hexdigest()], outputs),
+        )
+
+
+def graphs(pictures: Pictures, space: PaddedGraphSpace) -> Graphs:
+    """The graphs of pictures, with the labels and the size of `space`."""
+    codes = np.array([0, *(space.node_labels.index(name) + 1 for name in NAMES)], np.int8)
+    count, cells = pictures.nodes.shape
+    nodes = np.zeros((count, space.max_nodes), np.int8)
+    edges = np.zeros((count, space.max_nodes, space.max_nodes), np.int8)
+    nodes[:, :cells] = codes[pictures.nodes]
+    edges[:, :cells, :cells] = pictures.edges
+    return Graphs(torch.from_numpy(nodes), torch.from_numpy(edges))

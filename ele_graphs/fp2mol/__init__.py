@@ -1,0 +1,1 @@
+"""The task fingerprint → molecule: the molecule whose Morgan fingerprint is given."""

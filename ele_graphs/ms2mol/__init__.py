@@ -1,0 +1,1 @@
+"""The task tandem mass spectrum → molecule: spectra, their files, a network on peaks, and the rivals."""

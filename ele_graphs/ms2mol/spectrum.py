@@ -1,0 +1,146 @@
+"""`Spectrum`: the peaks of one tandem mass spectrum, the m/z of its precursor and its adduct; also as text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ele_core import InvalidInput
+from ele_graphs.ms2mol.adducts import BY_NAME, Adduct, find
+
+Peaks = npt.NDArray[np.float64]
+TEXT = "mz:intensity mz:intensity … | precursor=179.0697 adduct=[M+H]+"
+"""A spectrum as text."""
+MERGED_WITHIN = 0.005
+"""Peaks of several spectra that are at most so many Da apart are one peak."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Peaks (P, 2) of m/z and intensity, ascending in m/z, the highest intensity 1; see `Spectrum.of`."""
+
+    peaks: Peaks
+    precursor: float
+    """The m/z of the ion that was fragmented."""
+    adduct: Adduct
+
+    @classmethod
+    def of(cls, peaks: Iterable[Sequence[float]], precursor: float, adduct: str) -> Spectrum:
+        """Check and normalise: raise `InvalidInput` with a sentence for peaks, a precursor or an adduct that is wrong.
+
+        Peaks of intensity 0 are left out.
+        """
+        found = checked(peaks)
+        if not (math.isfinite(precursor) and precursor > 0):
+            raise InvalidInput(f"the precursor m/z is {precursor:g}; it should be a positive number.")
+        return cls(found, float(precursor), known_adduct(adduct))
+
+    @classmethod
+    def parse(cls, text: str) -> Spectrum:
+        """Read a spectrum as text: `mz:intensity mz:intensity … | precursor=… adduct=…`."""
+        listed, bar, rest = text.partition("|")
+        fields = dict(re.findall(r"(\w+)=(\S+)", rest))
+        if not bar or not listed.strip():
+            raise InvalidInput("not a spectrum.", fix=f"Write it as {TEXT}")
+        peaks = [number_pair(word) for word in listed.split()]
+        return cls.of(peaks, precursor_of(fields.get("precursor")), fields.get("adduct", ""))
+
+    def __str__(self) -> str:
+        peaks = " ".join(f"{mz!r}:{intensity!r}" for mz, intensity in self.peaks.tolist())
+        return f"{peaks} | precursor={self.precursor!r} adduct={self.adduct.name}"
+
+    @property
+    def neutral_mass(self) -> float:
+        """The monoisotopic mass of the molecule."""
+        return self.adduct.neutral_mass(self.precursor)
+
+    def highest(self, count: int) -> Spectrum:
+        """The same spectrum with its `count` highest peaks."""
+        if len(self.peaks) <= count:
+            return self
+        rows = np.sort(np.argsort(-self.peaks[:, 1], kind="stable")[:count])
+        return Spectrum(self.peaks[rows], self.precursor, self.adduct)
+
+
+def merged(spectra: Sequence[Spectrum]) -> Spectrum:
+    """One spectrum of several of the same molecule and adduct, such as those at different collision energies.
+
+    Peaks at most 0.005 Da apart become one, at their mean m/z weighted by intensity; intensities add up.
+    """
+    peaks = np.concatenate([spectrum.peaks for spectrum in spectra])
+    peaks = peaks[np.argsort(peaks[:, 0], kind="stable")]
+    place = np.concatenate([[0], np.cumsum(np.diff(peaks[:, 0]) > MERGED_WITHIN)])
+    heights = np.bincount(place, peaks[:, 1])
+    centres = np.bincount(place, peaks[:, 0] * peaks[:, 1]) / heights
+    precursor = float(np.median([spectrum.precursor for spectrum in spectra]))
+    return Spectrum(np.stack([centres, heights / heights.max()], axis=1), precursor, spectra[0].adduct)
+
+
+def checked(peaks: Iterable[Sequence[float]]) -> Peaks:
+    """The peaks as (P, 2), sorted, with the highest intensity 1; raise `InvalidInput` if one is wrong."""
+    try:
+        found = np.array(list(peaks), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("the peaks are not pairs of m/z and intensity.") from error
+    if found.size == 0:
+        raise InvalidInput("the spectrum has no peaks.")
+    if found.ndim != 2 or found.shape[1] != 2:
+        raise InvalidInput("the peaks are not pairs of m/z and intensity.")
+    for name, values in (("m/z", found[:, 0]), ("intensity", found[:, 1])):
+        wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
+        if len(wrong):
+            raise InvalidInput(f"peak {wrong[0] + 1} has the {name} {values[wrong[0]]:g}; it should not be negative.")
+    found = found[(found[:, 1] > 0) & (found[:, 0] > 0)]
+    if not len(found):
+        raise InvalidInput("the spectrum has no peak of positive m/z and intensity.")
+    found = found[np.argsort(found[:, 0], kind="stable")]
+    found[:, 1] /= found[:, 1].max()
+    return found
+
+
+def known_adduct(name: str) -> Adduct:
+    """The adduct of a name; raise `InvalidInput` if there is none or it is not known."""
+    if not name.strip():
+        raise InvalidInput("the adduct is missing.", fix="Give it, such as adduct=[M+H]+.")
+    adduct = find(name)
+    if adduct is None:
+        raise InvalidInput(f"the adduct {name[:40]!r} is not known.", fix=f"Known are {', '.join(BY_NAME)}.")
+    return adduct
+
+
+def precursor_of(text: str | None) -> float:
+    """The m/z of the precursor; raise `InvalidInput` if it is missing or not a number."""
+    if text is None or not text.strip():
+        raise InvalidInput("the precursor m/z is missing.", fix="Give it, such as precursor=179.0697.")
+    return number(text, "the precursor m/z")
+
+
+def number_pair(word: str) -> tuple[float, float]:
+    """The m/z and intensity of one peak `mz:intensity`."""
+    mz, colon, intensity = word.partition(":")
+    if not colon:
+        raise InvalidInput(f"the peak {word[:40]!r} is not written as mz:intensity.")
+    return number(mz, "an m/z"), number(intensity, "an intensity")
+
+
+def number(text: str, what: str) -> float:
+    """A number; raise `InvalidInput` that says what it should have been."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{what} is {text[:40]!r}, which is not a number.") from None
+
+
+def as_spectrum(value: Any) -> Spectrum:
+    """A spectrum as it is, or one given as text."""
+    if isinstance(value, Spectrum):
+        return value
+    if isinstance(value, str):
+        return Spectrum.parse(value)
+    raise InvalidInput(f"got {type(value).__name__}, not a spectrum.", fix=f"Give a Spectrum, or a text: {TEXT}")

@@ -1,0 +1,164 @@
+"""`ms2mol`: from the tandem mass spectrum of a molecule to the molecule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ele_core import ConfigError, Context, DataSet, Reference, Study
+from ele_graphs.graphs.batch import CompactGraphs
+from ele_graphs.molecules.cache import Molecules
+from ele_graphs.molecules.sources import smiles_files
+from ele_graphs.molecules.space import MoleculeSpace
+from ele_graphs.molecules.task import MoleculeTask
+from ele_graphs.ms2mol.library import Library, load
+from ele_graphs.ms2mol.spectrum import Spectrum
+from ele_graphs.ms2mol.splits import TEST, TRAIN, VALIDATION, by_hash, by_scaffold
+from ele_graphs.ms2mol.studies import STUDIES
+
+ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br", "I", "P", "Si", "N+", "O-")
+"""The elements of more than a handful of MassBank's molecules, with the charges of nitro groups and quaternary ions."""
+
+
+class SpectrumToMolecule(MoleculeTask):
+    """Tandem mass spectrum in, molecular graph out.
+
+    The spectra come from a file of the user: MSP, MGF or MassBank records, with the SMILES of each. A tenth of the
+    molecules, chosen by a hash, is for the test and a tenth for validation; no molecule is on two sides.
+    """
+
+    class Config(MoleculeTask.Config):
+        """Where the spectra are, how they are split, and which are merged."""
+
+        path: str | None = None
+        """The spectra: an MSP or MGF file, a MassBank record, each also as .gz, or a folder of MassBank records."""
+        split: Literal["molecule", "scaffold"] = "molecule"
+        """`molecule`: by a hash of the first block of the InChIKey, or of the SMILES without one. `scaffold`: molecules
+        with the same Murcko scaffold are on the same side, which is harder."""
+        validation: float = Field(default=0.1, gt=0, lt=0.5)
+        """The share of molecules to validate on."""
+        test: float = Field(default=0.1, gt=0, lt=0.5)
+        """The share of molecules to test on."""
+        merge: Literal["all", "held-out", "none"] = "all"
+        """The spectra of one molecule and adduct, such as those at several collision energies. `all`: they are merged
+        into one. `held-out`: so for validation and test, but training has single spectra beside the merged ones, which
+        suits networks. `none`: each on its own."""
+        spectra: int | None = Field(default=3, ge=1)
+        """With `held-out`, the most single spectra of one molecule and adduct to train on, chosen by the seed; some
+        have a hundred. None: all."""
+        extra: str | None = None
+        """More molecules for output pre-training, without spectra: a file of SMILES or a folder of them."""
+
+    config: Config
+
+    references: ClassVar[Sequence[Reference]] = (
+        Reference("MIST + MolForge", {"exact": 0.28}, "arXiv:2508.04180: MassSpecGym, another and larger data set"),
+    )
+    studies: ClassVar[Sequence[Study]] = STUDIES
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Molecules of up to 40 atoms by a kernel on peaks: two minutes of training on one core.
+
+        A spectrum tells neighbourhoods of one bond better than wider ones, and a kernel learns more than a network from
+        a few thousand molecules.
+        """
+        return {
+            "output": {
+                "name": "molecule",
+                "elements": list(ELEMENTS),
+                "charges": "labels",
+                "max_atoms": 40,
+                "resonance": True,
+                "radius": 1,
+            },
+            "input": {"name": "spectrum", "drop": 0.3, "jitter": 0.3},
+            "surrogate": {"name": "centred-parts", "dim": 512},
+            "regressor": {
+                "name": "sketched-ridge",
+                "kernel": "gaussian",
+                "width": 1.0,
+                "sketch": {"size": 4000},
+                "penalties": [10.0 ** (-power / 2) for power in range(6, 13)],
+            },
+            "decoder": {"name": "search", "width": 4, "rounds": 40, "patience": 2},
+        }
+
+    def load_molecules(self, space: MoleculeSpace, seed: int, context: Context) -> DataSet:
+        """Load the spectra and their molecules; `seed` chooses only their order."""
+        if self.config.path is None:
+            what = "the file of spectra is missing."
+            raise ConfigError(what, where="task.path", fix="Add --set task.path=FILE.msp (or .mgf, or a folder).")
+        library = load(self.config.path, lambda source: self.read(source, space, context))
+        spectra, molecule, rows, side = self._examples(library, space, seed)
+        parts = [_shuffled(side == part, seed) for part in (TRAIN, VALIDATION, TEST)]
+        context.monitor.message(_account(library))
+        return DataSet(
+            inputs=spectra,
+            outputs=CompactGraphs(library.graphs.codes[molecule]),
+            train=parts[0],
+            validation=parts[1],
+            test=parts[2],
+            source=f"{self.config.path} ({len(library.names):,} molecules)",
+            fingerprint=library.digest,
+            extra=self._extra(space, context),
+            rejected=library.rejected,
+            rows=rows,
+        )
+
+    def _examples(
+        self, library: Library, space: MoleculeSpace, seed: int
+    ) -> tuple[list[Spectrum], Tensor, list[int], Tensor]:
+        """The spectra of all examples, with the molecule (N,), the row and the side (N,) of each."""
+        side, merge = self.sides(library, space), self.config.merge
+        singles: list[int] = list(range(len(library.spectra))) if merge == "none" else []
+        if merge == "held-out":
+            singles = [
+                place for place in library.some(self.config.spectra, seed) if side[library.molecule[place]] == TRAIN
+            ]
+        spectra, molecule, rows = ([], torch.zeros(0).long(), []) if merge == "none" else library.merged()
+        spectra = [library.spectra[place] for place in singles] + spectra
+        molecule = torch.cat([library.molecule[singles], molecule])
+        return spectra, molecule, [library.rows[place] for place in singles] + rows, side[molecule]
+
+    def sides(self, library: Library, space: MoleculeSpace) -> Tensor:
+        """(M,) the side of each molecule; molecules with equal graphs follow the first of them."""
+        shares = self.config.validation, self.config.test
+        if self.config.split == "scaffold":
+            from ele_graphs.molecules.rdkit_adapter import scaffold
+
+            found = by_scaffold([scaffold(smiles) for smiles in library.smiles], library.names, *shares)
+        else:
+            found = by_hash(library.names, *shares)
+        first: dict[tuple[int, ...], int] = {}
+        for place, key in enumerate(map(tuple, space.keys(library.graphs[:]).tolist())):
+            found[place] = found[first.setdefault(key, place)]
+        return found
+
+    def _extra(self, space: MoleculeSpace, context: Context) -> CompactGraphs | None:
+        if self.config.extra is None:
+            return None
+        source = smiles_files(self.config.extra)
+        molecules: Molecules = self.read(source, space, context)
+        context.monitor.message(f"{source.name}: {len(molecules.graphs):,} molecules for output pre-training")
+        return molecules.graphs
+
+
+def _shuffled(chosen: Tensor, seed: int) -> Tensor:
+    """The rows where `chosen` is true, in an order chosen by the seed."""
+    rows = chosen.nonzero().flatten()
+    return rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
+
+
+def _account(library: Library) -> str:
+    """How many molecules and spectra there are, and how many spectra were left out, by reason."""
+    found = f"{len(library.names):,} molecules with {len(library.spectra):,} spectra"
+    if not library.rejected:
+        return found
+    large = sum("atoms, more than" in each.reason for each in library.rejected)
+    others = len(library.rejected) - large
+    return f"{found}; left out: {large:,} spectra of molecules above max_atoms, {others:,} others"
