@@ -1,4 +1,4 @@
-"""Write the tables of README.md and docs/results/index.md from the recorded results: no number is typed by hand.
+"""Write the tables of README.md and of pages in docs from the recorded results: no number is typed by hand.
 
     python benchmarks/tables.py [--check]
 
@@ -15,14 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ele_core import Reference, Table
 from ele_core.experiments.reproduce.results import read_records, up_to_date
 from ele_core.experiments.reproduce.tables import ComparisonTable
+from ele_graphs.coloring.task import Coloring
+from ele_graphs.fp2mol.studies import QM9_TABLE
+from ele_graphs.fp2mol.task import FingerprintToMolecule
 from ele_graphs.smi2mol.studies import TABLE1
 from ele_graphs.smi2mol.task import SmilesToMolecule
+from ele_sequences.g2p.studies import TABLE as G2P
+from ele_sequences.g2p.task import GraphemesToPhonemes
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", RESULTS / "index.md")
+PAGES = (ROOT / "README.md", RESULTS / "index.md", *sorted((ROOT / "docs" / "tasks").glob("*.md")))
 MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -89,9 +95,107 @@ def moses() -> str:
     )
 
 
-def exact_by(task: str, name: str) -> str:
+def ms2mol_records(kind: str) -> list[dict[str, Any]]:
+    """The recorded measurements of ms2mol of one kind, oracles last, the weakest first."""
+    found = [json.loads(file.read_text("utf-8")) for file in sorted((RESULTS / "ms2mol").glob("*.json"))]
+    chosen = [run for run in found if run.get("kind") == kind]
+    weight = {
+        "retrieval": lambda run: run["metrics"]["all"]["top_1"],
+        "de novo": lambda run: run["metrics"]["tanimoto"],
+    }[kind]
+    return sorted(chosen, key=lambda run: (run["oracle"], weight(run)))
+
+
+def ms2mol() -> str:
+    """Retrieval from mass spectra: the share of true molecules among the first candidates, for three sets of them."""
+    runs = ms2mol_records("retrieval")
+    if not runs:
+        return MISSING
+    tops = ("top_1", "top_5", "top_20")
+    rows = []
+    for run in runs:
+        split = run["config"]["task"].get("split", "molecule")
+        found = run["metrics"]
+        rows.append(
+            [
+                f"**{run['name']}**" if run["name"].startswith("ELE") else run["name"],
+                split,
+                *(" / ".join(f"{100 * found['all'][top]:.1f}" for top in tops),),
+                f"{100 * found['10 ppm']['top_1']:.1f}",
+                f"{100 * found['10 ppm']['top_1_of_several']:.1f}",
+                f"{100 * found['same formula']['top_1']:.1f}",
+                f"{100 * found['same formula']['top_1_of_several']:.1f}",
+            ]
+        )
+    header = [
+        "method",
+        "split",
+        "all: top 1 / 5 / 20",
+        "10 ppm: top 1",
+        "of several",
+        "same formula: top 1",
+        "of several",
+    ]
+    return table(header, rows)
+
+
+def ms2mol_de_novo() -> str:
+    """Molecules from mass spectra by search among all molecules."""
+    rows = [
+        [
+            f"**{run['name']}**",
+            f"`{run['command'].split()[2]}`",
+            f"{run['spectra']:,}",
+            share(run["found"] / run["spectra"]),
+            share(run["metrics"]["exact"]),
+            f"{run['metrics']['tanimoto']:.3f}",
+            number(run["metrics"]["ged_with_edges"]),
+            share(run["metrics"]["valid"]),
+            f"{run['seconds']:.0f} s",
+        ]
+        for run in ms2mol_records("de novo")
+    ]
+    header = ["method", "run", "spectra", "answered", "exact", "Tanimoto", "GED with edges", "valid", "time"]
+    return table(header, rows) if rows else MISSING
+
+
+def ms2mol_commands() -> str:
+    """The command, date and time of each measurement of ms2mol."""
+    runs = [*ms2mol_records("retrieval"), *ms2mol_records("de novo")]
+    rows = [[f"`{run['command']}`", run["date"], str(run["seed"]), f"{run['seconds']:.0f} s"] for run in runs]
+    return table(["command", "date", "seed", "time"], rows) if rows else MISSING
+
+
+def coloring() -> str:
+    """The published results, then ours, on up to 10 and on up to 20 cells."""
+    header = ["cells", "method", "pictures", "exact", "exact, not in training", "GED", "of them bounds", "training"]
+    rows = []
+    for cells, reference in zip((10, 20), Coloring.references, strict=True):
+        rows.append([f"up to {cells}", reference.name.split(",")[0], "–", share(reference.values["exact"]), *["–"] * 4])
+        rows += [
+            [
+                f"up to {cells}",
+                f"**ours: {name_of(run)}**",
+                f"{run['metrics']['examples']:,.0f}",
+                share(run["metrics"]["exact"]),
+                share(run["metrics"]["exact_unseen"]),
+                number(run["metrics"]["ged_with_edges"]),
+                f"{run['metrics'].get('ged_with_edges_not_proven', 0):,.0f}",
+                f"{run['training_seconds'] / 60:.0f} min",
+            ]
+            for run in of_cells(cells)
+        ]
+    return table(header, rows)
+
+
+def of_cells(cells: int) -> list[dict[str, Any]]:
+    """The evaluations of `coloring` on pictures of up to so many cells."""
+    return [run for run in records("coloring") if run["config"]["output"]["max_nodes"] == cells]
+
+
+def exact_by(task: str, name: str, runs: list[dict[str, Any]] | None = None) -> str:
     """The share of exact predictions for each value of a property of the truths, and its figure if it was drawn."""
-    runs = records(task)
+    runs = records(task) if runs is None else runs
     if not runs:
         return MISSING
     groups = [{group["value"]: group for group in run["by_property"][name]} for run in runs]
@@ -108,6 +212,133 @@ def exact_by(task: str, name: str) -> str:
     return f"{made}\n\n![Exact predictions by {name}]({task}/{picture.name})" if picture.exists() else made
 
 
+def fp2mol(folder: str, references: Sequence[Reference] = ()) -> str:
+    """Molecules from fingerprints: published results, then ours."""
+    rows = [[f"published: {each.name}", "–", "–", share(each.values["exact"]), "–", "–"] for each in references]
+    rows += [
+        [
+            name_of(run),
+            f"{run['metrics']['examples']:,.0f}",
+            number(run["metrics"]["ged_with_edges"]),
+            share(run["metrics"]["exact"]),
+            number(run["metrics"].get("regression_error")),
+            run["date"],
+        ]
+        for run in records(folder)
+    ]
+    return table(["decoder", "molecules", "GED with edges", "exact", "regression error", "date"], rows)
+
+
+def study_table(study: Table, scale: str) -> str:
+    """The table of a study at one scale, from its records."""
+    known = up_to_date(read_records(RESULTS / "reproduction" / f"{study.name}-{scale}"), {})
+    if not known:
+        return MISSING
+    first, *others = (made := ComparisonTable(study, scale, known, {})).notes()
+    return "\n\n".join([first, made.markdown_table(), *others])
+
+
+def top_k(task: str) -> str:
+    """The share of truths among the first answers."""
+    if not (RESULTS / f"{task}-top-k.json").exists():
+        return MISSING
+    found = loaded(f"{task}-top-k.json")
+    shares = [share(found["exact"][rank]) for rank in ("1", "2", "5", "10")]
+    row = [f"{found['inputs']:,}", *shares, share(found["shared_inputs"]), found["date"]]
+    return table(["molecules", "first", "first 2", "first 5", "first 10", "fingerprint is shared", "date"], [row])
+
+
+def without_a_parser() -> str:
+    """One line for each task whose inputs no program reads: the best result of ours, and what to compare it with."""
+    rows = [
+        [f"[{name}]({page})", what, found, beside]
+        for name, page, what, found, beside in (
+            (
+                "fp2mol",
+                "docs/tasks/fp2mol.md",
+                "Morgan fingerprint → molecule, QM9",
+                exact_of("fp2mol/search-fingerprint.json"),
+                f"Any2Graph {100 * FingerprintToMolecule.references[0].values['exact']:g} %, by a looser measure",
+            ),
+            (
+                "fp2mol",
+                "docs/tasks/fp2mol.md",
+                "the same on MOSES, new scaffolds",
+                exact_of("fp2mol-moses/search-fingerprint.json"),
+                "–",
+            ),
+            ("g2p", "docs/tasks/g2p.md", "spelling → phonemes, CMUdict", *g2p_and_rivals()),
+            (
+                "ms2mol",
+                "docs/tasks/ms2mol.md",
+                "mass spectrum → molecule, of all in the file",
+                *ms2mol_and_rivals("all", "top_1"),
+            ),
+            (
+                "ms2mol",
+                "docs/tasks/ms2mol.md",
+                "the same, of several within 10 ppm",
+                *ms2mol_and_rivals("10 ppm", "top_1_of_several"),
+            ),
+            *(
+                (
+                    "coloring",
+                    "docs/tasks/coloring.md",
+                    f"picture → graph of up to {cells} cells",
+                    *best_of_cells(cells),
+                    f"{reference.name.split(',')[0]} {share(reference.values['exact'])}",
+                )
+                for cells, reference in zip((10, 20), Coloring.references, strict=True)
+            ),
+        )
+    ]
+    return table(["task", "from → to", "exact (test examples)", "beside it"], rows)
+
+
+def exact_of(file: str) -> str:
+    """The share of exact predictions of a record, with the number of test examples."""
+    if not (RESULTS / file).exists():
+        return "–"
+    found = loaded(file)["metrics"]
+    return f"**{share(found['exact'])}** ({found['examples']:,.0f})"
+
+
+def best_of_cells(cells: int) -> list[str]:
+    """The best share of exact graphs that was measured on pictures of up to so many cells."""
+    runs = [run for run in of_cells(cells) if not run["oracle"]]
+    if not runs:
+        return ["–"]
+    best = max(runs, key=lambda run: run["metrics"]["exact"])["metrics"]
+    return [f"**{share(best['exact'])}** ({best['examples']:,.0f})"]
+
+
+def g2p_and_rivals() -> list[str]:
+    """The share of right words, and that of the rivals."""
+    records = {record["row"]: record["metrics"] for record in read_records(RESULTS / "g2p-full")}
+    ours = records.pop("ELE", None)
+    rivals = ", ".join(
+        f"{name} {share(found['exact'])}" for name, found in records.items() if not name.startswith("ELE")
+    )
+    published = ", ".join(
+        f"{each.name} {share(1 - each.values['wer'])}"
+        for each in GraphemesToPhonemes.references
+        if "wer" in each.values
+    )
+    beside = f"{rivals or 'none measured'}; published: {published}"
+    return ["–" if ours is None else f"**{share(ours['exact'])}** ({ours['examples']:,.0f})", beside]
+
+
+def ms2mol_and_rivals(candidates: str, measure: str) -> list[str]:
+    """The share of true molecules that are ranked first among some candidates, and that of the rivals."""
+    runs = [run for run in ms2mol_records("retrieval") if not run["oracle"]]
+    runs = [run for run in runs if run["config"]["task"]["split"] == "molecule"]
+    first = {run["name"]: run["metrics"][candidates][measure] for run in runs}
+    ours = {name: value for name, value in first.items() if name.startswith("ELE")}
+    rivals = ", ".join(f"{name} {share(value)}" for name, value in first.items() if name not in ours)
+    spectra = runs[0]["metrics"][candidates]["several"] if runs else 0
+    return [f"**{share(max(ours.values()))}** ranked first ({spectra:,})" if ours else "–", rivals or "–"]
+
+
 def number_words() -> str:
     """The results on the toy task, in which no test output occurs in training."""
     rows = [
@@ -115,6 +346,31 @@ def number_words() -> str:
         for run in records("number-words")
     ]
     return table(["decoder", "exact", "edit distance"], rows)
+
+
+def g2p() -> str:
+    """Spelling to phonemes, beside its rivals."""
+    known = up_to_date(read_records(RESULTS / f"{G2P.name}-full"), {})
+    references = {reference.name: reference for reference in GraphemesToPhonemes.references}
+    made = ComparisonTable(G2P, "full", known, references)
+    return "\n\n".join([made.markdown_table(), *made.notes()])
+
+
+def g2p_commands() -> str:
+    """The command, date and time of each row of `g2p`."""
+    known = read_records(RESULTS / f"{G2P.name}-full")
+    rows = [
+        [
+            each["row"],
+            f"`{each['command']}`",
+            each["date"],
+            str(each["seed"]),
+            f"{each['training_seconds'] / 60:.0f} min" if each.get("training_seconds") else "–",
+            f"{each['seconds']:.0f} s",
+        ]
+        for each in known
+    ]
+    return table(["row", "command", "date", "seed", "training", "evaluation"], rows) if rows else MISSING
 
 
 def commands() -> str:
@@ -128,7 +384,7 @@ def commands() -> str:
             f"{run['training_seconds'] / 60:.0f} min",
             f"{run['seconds']:.0f} s",
         ]
-        for task in ("number-words", "smi2mol", "moses")
+        for task in ("number-words", "smi2mol", "moses", "fp2mol", "fp2mol-moses", "coloring")
         for run in records(task)
     ]
     return table(["command", "date", "seed", "training / validation / test", "training", "evaluation"], rows)
@@ -490,8 +746,9 @@ def keys() -> str:
 
 
 def name_of(run: dict[str, Any]) -> str:
-    """The decoder, and whether its query was the true embedding."""
-    return f"`{run['decoder']['name']}`" + (" from the true embedding (oracle)" if run["oracle"] else "")
+    """The decoder, the constraints that were given, and whether its query was the true embedding."""
+    given = f" with the {' and '.join(run['given'])} given" if run.get("given") else ""
+    return f"`{run['decoder']['name']}`{given}" + (" from the true embedding (oracle)" if run["oracle"] else "")
 
 
 def number(value: float | None) -> str:
@@ -510,8 +767,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "smi2mol": smi2mol,
     "moses": moses,
+    "ms2mol": ms2mol,
+    "ms2mol-de-novo": ms2mol_de_novo,
+    "ms2mol-commands": ms2mol_commands,
     "moses-atoms": partial(exact_by, "moses", "atoms"),
+    "fp2mol": partial(fp2mol, "fp2mol", FingerprintToMolecule.references),
+    "fp2mol-moses": partial(fp2mol, "fp2mol-moses"),
+    "fp2mol-study": partial(study_table, QM9_TABLE, "full"),
+    "fp2mol-top-k": partial(top_k, "fp2mol"),
+    "fp2mol-atoms": partial(exact_by, "fp2mol", "atoms"),
+    "coloring": coloring,
+    "coloring-nodes": lambda: exact_by("coloring", "nodes", of_cells(10)),
+    "coloring-20-nodes": lambda: exact_by("coloring", "nodes", of_cells(20)),
+    "without-a-parser": without_a_parser,
     "number-words": number_words,
+    "g2p": g2p,
+    "g2p-commands": g2p_commands,
     "commands": commands,
     "ruler": ruler,
     "speed": speed,

@@ -211,6 +211,14 @@ def test_the_estimator_page_runs_as_it_says(tmp_path):
     assert "(5, 16)" in printed
 
 
+def test_the_page_on_pictures_runs_as_it_says(tmp_path):
+    claims = """
+assert ["".join(word) for word in predictor.predict([*bright[:2], *dark[:2]])] == ["day", "day", "night", "night"]
+"""
+    done = run_python(DOCS / "how-to" / "pictures.md", tmp_path, then=claims)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_callbacks_follow_log_and_stop_a_training(tmp_path):
     claims = """
 import json
