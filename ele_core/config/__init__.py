@@ -7,6 +7,7 @@ The public name of `load` is `ele_core.load_config`.
 from ele_core.config.describe import Option, describe_options
 from ele_core.config.resolve import resolve
 from ele_core.config.schema import (
+    CalibrationConfig,
     CandidatesConfig,
     DataConfig,
     RunConfig,
@@ -19,14 +20,16 @@ from ele_core.config.schema import (
     task_sections,
     with_output,
 )
-from ele_core.config.suggest import suited
+from ele_core.config.suggest import calibration_pairs, suited
 
 __all__ = [
+    "CalibrationConfig",
     "CandidatesConfig",
     "DataConfig",
     "Option",
     "RunConfig",
     "SelectionConfig",
+    "calibration_pairs",
     "components",
     "describe_options",
     "dump",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ele_core.config import RunConfig
-from ele_core.config.schema import SelectionConfig
+from ele_core.config.schema import CalibrationConfig, SelectionConfig
 from ele_core.errors import ConfigError
 
 DECODING = ("decoder", "candidates", "device")
@@ -21,7 +21,8 @@ def settled(config: RunConfig) -> dict[str, Any]:
 
     Options that version 0.1.0 did not have are left out if they do nothing: its runs are continued and found again.
     """
-    unused = {"selection"} if config.selection == SelectionConfig() else set()
+    idle = {"selection": SelectionConfig(), "calibration": CalibrationConfig()}
+    unused = {name for name, section in idle.items() if getattr(config, name) == section}
     options = flatten(config.model_dump(mode="json", exclude={*DECODING, *unused}))
     return {path: value for path, value in options.items() if value is not None or path.split(".")[-1] not in LENGTHS}
 

@@ -72,6 +72,16 @@ class SelectionConfig(ComponentConfig):
     """The most validation pairs to decode for it."""
 
 
+class CalibrationConfig(ComponentConfig):
+    """Pairs that no stage of a training sees, to learn from them how far predictions can be trusted."""
+
+    pairs: float = Field(default=0, ge=0)
+    """How many training pairs to set aside for it: a share if below 1, else a number; 0: none. From 1,000 training pairs
+    of your own on, by default a twentieth, at least 100 and at most 2,000."""
+    structures: int = Field(default=20, ge=2)
+    """The most structures of a prediction set."""
+
+
 class RunConfig(ComponentConfig):
     """The outline of a run. A section may be a bare name: `decoder = "pgd"` is `decoder = {name = "pgd"}`."""
 
@@ -101,6 +111,8 @@ class RunConfig(ComponentConfig):
     """The candidates that a decoder chooses from or starts at."""
     selection: SelectionConfig = SelectionConfig()
     """What is chosen on validation pairs after training."""
+    calibration: CalibrationConfig = CalibrationConfig()
+    """Pairs set aside to learn how far predictions can be trusted."""
 
     _registry: Registry | None = PrivateAttr(default=None)
     _given: dict[str, Any] | None = PrivateAttr(default=None)
@@ -123,11 +135,17 @@ class RunConfig(ComponentConfig):
 
 
 def load(
-    source: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), registry: Registry | None = None
+    source: str | Path | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    registry: Registry | None = None,
+    absent: Mapping[str, Any] | None = None,
 ) -> RunConfig:
-    """Resolve the configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`."""
+    """Resolve the configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`.
+
+    `absent` are sections to use for those that the source does not have.
+    """
     registry = registry or installed()
-    given = merge(_read(source, registry), parse_overrides(overrides))
+    given = merge(merge(absent or {}, _read(source, registry)), parse_overrides(overrides))
     defaults = _outline_defaults()
     try:
         defaults = merge(defaults, _task_defaults(given, registry))

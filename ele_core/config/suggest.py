@@ -20,6 +20,15 @@ LARGEST_SKETCH = 4000
 """Training inputs that a kernel keeps: four thousand solve in seconds."""
 
 
+CALIBRATED_FROM = 1000
+"""Training pairs of the user's own from which on some are set aside for the calibration."""
+
+
+def calibration_pairs(pairs: int) -> int:
+    """Return how many of so many training pairs of the user's own to set aside for the calibration."""
+    return min(max(100, pairs // 20), 2000) if pairs >= CALIBRATED_FROM else 0
+
+
 def suited(config: RunConfig, inputs: InputSpace[Any], pairs: int, *, own_data: bool) -> RunConfig:
     """Return the configuration with the options that the user did not give set to suit `pairs` training pairs.
 

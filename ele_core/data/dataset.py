@@ -37,19 +37,36 @@ class DataSet:
     any_truth: bool = False
     """Whether an input that occurs several times has several right outputs: it is evaluated once, against the nearest
     of them. Else every pair is evaluated by itself. Training always uses every pair."""
+    calibration: Tensor = dataclasses.field(default_factory=lambda: torch.arange(0))
+    """Rows set aside to learn how far predictions can be trusted; ELE takes them from `train`."""
 
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def with_split(self, train: Tensor, validation: Tensor, test: Tensor) -> DataSet:
+    def with_split(self, train: Tensor, validation: Tensor, test: Tensor, calibration: Tensor) -> DataSet:
         """Return the same pairs with another split."""
-        return dataclasses.replace(self, train=train, validation=validation, test=test)
+        return dataclasses.replace(self, train=train, validation=validation, test=test, calibration=calibration)
+
+    def set_aside(self, size: float, example: Tensor, generator: torch.Generator) -> DataSet:
+        """Return the same pairs with training rows moved to `calibration`: a share if `size` is below 1, else a number.
+
+        Training rows with the same number in `example`, which begins at 0, stay together; sizes are counted in these.
+        """
+        count = int(example.max()) + 1 if len(example) else 0
+        number = round(size * count) if size < 1 else int(size)
+        if number >= count > 0:
+            what = f"{counted(count, 'training pair')} cannot give {number} for the calibration and leave some to train on."
+            raise DataError(what, where="data", fix="Set calibration.pairs lower, or bring more pairs.")
+        taken = torch.zeros(count, dtype=torch.bool)
+        taken[torch.randperm(count, generator=generator)[:number]] = True
+        aside = taken[example]
+        return dataclasses.replace(self, train=self.train[~aside], calibration=self.train[aside])
 
     def keep(self, rows: Tensor, rejected: Sequence[Rejected]) -> DataSet:
         """Return only the pairs at `rows`, in the same split; `rejected` says why the others are left out."""
         place = torch.full((len(self),), -1)
         place[rows] = torch.arange(len(rows))
-        parts = [place[part][place[part] >= 0] for part in (self.train, self.validation, self.test)]
+        parts = [place[part][place[part] >= 0] for part in (self.train, self.validation, self.test, self.calibration)]
         source = [self.source_row(row) for row in rows.tolist()]
         kept = dataclasses.replace(self, inputs=self.inputs_at(rows), outputs=self.outputs[rows], rows=source)
         return dataclasses.replace(kept.with_split(*parts), rejected=[*self.rejected, *rejected])

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
-from ele_core.config import DataConfig, RunConfig, load, suited, with_output
+from ele_core.config import DataConfig, RunConfig, calibration_pairs, load, suited, with_output
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
 from ele_core.data.packing import accept, pack_all
 from ele_core.data.readers import readers
@@ -86,6 +86,8 @@ def prepare(
     else:
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
+    own_data = pairs is not None or config.data is not None
+    config, data = with_calibration(config, inputs, data, context, own_data=own_data)
     if pairs is not None:
         if fitted is None:
             fit_by_position(inputs, data)
@@ -95,9 +97,22 @@ def prepare(
     else:
         take = fit_inputs if fitted is None else pack_inputs
         data, packed = take(inputs, data, config.data.on_error if config.data else "skip")
-    own_data = pairs is not None or config.data is not None
     config = suited(config, inputs, len(data.train), own_data=own_data)
     return Prepared(with_output(config, space.config), space, inputs, data, packed)
+
+
+def with_calibration(
+    config: RunConfig, inputs: InputSpace[Any], data: DataSet, context: Context, *, own_data: bool
+) -> tuple[RunConfig, DataSet]:
+    """Set training pairs aside for the calibration, if the configuration or the size of the user's own data says so."""
+    own = config.given.get("calibration", {})
+    if own_data and "pairs" not in own and (size := calibration_pairs(len(data.train))):
+        config = load({**config.given, "calibration": {**own, "pairs": size}}, registry=config.registry)
+    if not config.calibration.pairs:
+        return config, data
+    values = data.inputs_at(data.train) if data.any_truth else ()
+    example = numbered(map(inputs.format, values)) if data.any_truth else torch.arange(len(data.train))
+    return config, data.set_aside(config.calibration.pairs, example, context.generator("calibration"))
 
 
 def input_space(config: RunConfig) -> InputSpace[Any]:

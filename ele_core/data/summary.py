@@ -16,7 +16,8 @@ def summary(prepared: Prepared) -> str:
     data = prepared.data
     extra = f", {counted(len(data.extra), 'extra output')}" if data.extra is not None else ""
     left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
-    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {len(data.test):,} test pairs"
+    aside = f"{len(data.calibration):,} calibration, " if len(data.calibration) else ""
+    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {aside}{len(data.test):,} test pairs"
     return "\n".join([*data.notes, f"{data.source}: {sizes}{extra}{left_out}"])
 
 
@@ -30,6 +31,7 @@ def facts(prepared: Prepared) -> dict[str, Any]:
         "pairs": len(data),
         "train": len(data.train),
         "validation": len(data.validation),
+        "calibration": len(data.calibration),
         "test": len(data.test),
         "extra": 0 if data.extra is None else len(data.extra),
         "different_outputs": len(distinct(keys)),
@@ -47,7 +49,7 @@ def describe_data(prepared: Prepared) -> str:
         *data.notes,
         f"source       {data.source} (sha256 {data.fingerprint[:12]}…)",
         f"pairs        {len(data):,}, of them {len(data.train):,} training, {len(data.validation):,} validation, "
-        f"{len(data.test):,} test",
+        f"{len(data.calibration):,} calibration, {len(data.test):,} test",
         f"outputs      {len(distinct(keys)):,} different; {int(known.sum()):,} of the test outputs occur in training",
         f"extra        {counted(len(data.extra) if data.extra is not None else 0, 'output')} without inputs",
         f"left out     {counted(len(data.rejected), 'row')}",

@@ -139,6 +139,7 @@ def provenance(data: DataSet) -> dict[str, Any]:
         "train": data.train.tolist(),
         "validation": data.validation.tolist(),
         "test": data.test.tolist(),
+        "calibration": data.calibration.tolist(),
         "rejected": [
             {key: value for key, value in dataclasses.asdict(rejected).items() if value is not None}
             for rejected in data.rejected
