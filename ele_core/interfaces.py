@@ -779,6 +779,8 @@ class Decoder(Component, ABC):
     """Whether `decode` can record a `Trace`; only then is it given the argument `trace`."""
     trace_note: ClassVar[str] = ""
     """What the steps of a trace are, in a sentence or two that the report shows beside them."""
+    uses_candidates: ClassVar[bool] = True
+    """Whether `decode` looks at the candidates; if so, their energies also tell how far an answer can be trusted."""
 
     @property
     def needs_gradient(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ele_core import __version__
+from ele_core.cli.calibrate import calibrate
 from ele_core.cli.check import check
 from ele_core.cli.compare import compare
 from ele_core.cli.debug import debug
@@ -56,6 +57,7 @@ COMMANDS = (
     report,
     compare,
     predict,
+    calibrate,
     try_,
     sweep,
     tune,

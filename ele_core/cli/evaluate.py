@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -99,26 +99,33 @@ def evaluate(
     groups = grouped(opened, found or opened.stored(split, limit, oracle, overrides, given), by)
     if found is not None:
         console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
-        show(found.metrics, found.baselines, groups, opened, console)
+        show(found.metrics, found.baselines, groups, found.trust, opened, console)
         return
     if target:
         from ele_core.runs.records import record
 
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
-    show(result.metrics, result.baselines, groups, opened, console)
+    show(result.metrics, result.baselines, groups, result.assessment, opened, console)
 
 
 def show(
-    metrics: Mapping[str, float], found: Baselines, groups: Mapping[str, Groups], run: Run, console: Console
+    metrics: Mapping[str, float],
+    found: Baselines,
+    groups: Mapping[str, Groups],
+    trust: Mapping[str, Any],
+    run: Run,
+    console: Console,
 ) -> None:
-    """Print the metrics, those for each value of a property, the baselines, and the task's published results."""
+    """Print the metrics, those for each value of a property, trust, the baselines, and published results."""
     from ele_core.model.bounds import texts
 
     by = {"by_property": groups} if groups else {}
+    by |= {"trust": trust} if trust else {}
     console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}, **by})
     for name, text in texts(metrics, "{:10.4f}".format).items():
         console.show(f"{name:<20}{text}")
     show_groups(groups, console)
+    show_trust(trust, console)
     show_baselines(metrics, found, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
@@ -127,6 +134,14 @@ def show(
             if reference.source == source:
                 values = ", ".join(f"{name} {value:g}" for name, value in reference.values.items())
                 console.show(f"  {reference.name}: {values}")
+
+
+def show_trust(trust: Mapping[str, Any], console: Console) -> None:
+    """Print what confidence and prediction sets are worth, if the model is calibrated."""
+    from ele_core.model.trust.assess import lines
+
+    for line in lines(trust) if trust else ():
+        console.show(line)
 
 
 def show_groups(groups: Mapping[str, Groups], console: Console) -> None:

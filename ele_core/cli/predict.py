@@ -33,6 +33,27 @@ if TYPE_CHECKING:
     "cell means none. May be repeated.",
 )
 @click.option(
+    "--coverage",
+    type=float,
+    metavar="P",
+    help="Also write for each input the set of structures that holds the truth with at least this probability, as in "
+    "--coverage 0.95; set_size alone is for 0.9 if this is not given.",
+)
+@click.option("--by", metavar="PROPERTY", help="With --coverage: keep it for each size of structure, as in --by atoms.")
+@click.option(
+    "--risk",
+    type=float,
+    metavar="R",
+    help="Sets whose nearest structure is on average at most so far from the truth.",
+)
+@click.option(
+    "--min-confidence",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    metavar="P",
+    help="Leave an answer out, but keep its row, if the probability that it is exact is below this.",
+)
+@click.option(
     "--on-error",
     type=click.Choice(["raise", "skip", "null"]),
     default="null",
@@ -58,6 +79,10 @@ def predict(
     top_k: int,
     candidates: str | None,
     constraints: tuple[str, ...],
+    coverage: float | None,
+    by: str | None,
+    risk: float | None,
+    min_confidence: float,
     on_error: str,
     target: str,
     overrides: tuple[str, ...],
@@ -67,13 +92,15 @@ def predict(
 
     RUN is a run folder, or a folder that StructuredPredictor.save wrote. FILE is .csv, .tsv, .jsonl, .parquet, .npy,
     .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept.
-    If an input is unlike those of the training, the column unlike_training says why.
+    If an input is unlike those of the training, the column unlike_training says why. If the model is calibrated (see
+    ele calibrate), the column confidence is the probability that the prediction is exact.
     After Ctrl-C or SIGTERM, give the same command again to continue.
 
     \b
     echo "forty-two" | ele predict run -
     ele predict run inputs.csv --constraint formula=@formula
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
+    ele predict run inputs.csv --min-confidence 0.95 --coverage 0.99
     """
     from ele_core.data.readers import readers
     from ele_core.errors import ConfigError, counted
@@ -82,11 +109,14 @@ def predict(
     from ele_core.model.constraints import from_options
     from ele_core.model.predict import predict_texts
     from ele_core.model.prediction_table import PredictionTable, check_target
+    from ele_core.model.trust.judged import UNCALIBRATED
+    from ele_core.model.trust.sets import Promise
     from ele_core.runs.run import context_for
     from ele_core.runs.saved import open_model
     from ele_core.runtime.distributed import process_group
 
     check_target(target)
+    promise = None if coverage is None and by is None and risk is None else Promise(coverage, by, risk)
     opened = open_model(run, options.registry())
     model = opened.model(overrides)
     console.configuration(model.config)
@@ -116,6 +146,8 @@ def predict(
                 top_k=top_k,
                 candidates=choices[0] if choices else None,
                 constraints=bound,
+                promise=promise,
+                least_confidence=min_confidence,
                 on_error="raise" if on_error == "raise" else "null",
                 source=file,
                 lines=table.lines,
@@ -123,6 +155,8 @@ def predict(
             )
             if said := answer.renamed(predictions):
                 context.monitor.message(said)
+            if model.calibration is None:
+                context.monitor.message(f"{UNCALIBRATED}. Add one: ele calibrate {run}")
             if predictions.unlike_training:
                 many = f"{len(predictions.unlike_training):,} of {counted(len(predictions), 'input')}"
                 context.monitor.message(f"unlike the training inputs: {many}; see the column unlike_training")

@@ -46,7 +46,7 @@ def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
 
 def refuse_training_changes(then: RunConfig, now: RunConfig) -> None:
     """Refuse overrides of a trained model that change more than how it decodes."""
-    fixed = [name for name in RunConfig.model_fields if name not in DECODING]
+    fixed = [name for name in RunConfig.model_fields if name not in (*DECODING, "calibration")]
     changed = [name for name in fixed if getattr(now, name) != getattr(then, name)]
     if changed:
         what = f"{', '.join(changed)} cannot change after training."

@@ -76,10 +76,12 @@ class CalibrationConfig(ComponentConfig):
     """Pairs that no stage of a training sees, to learn from them how far predictions can be trusted."""
 
     pairs: float = Field(default=0, ge=0)
-    """How many training pairs to set aside for it: a share if below 1, else a number; 0: none. From 1,000 training pairs
-    of your own on, by default a twentieth, at least 100 and at most 2,000."""
+    """How many training pairs to set aside for it: a share if below 1, else a number; 0: none. From 1,000 training
+    pairs of your own on, by default a twentieth, at least 100 and at most 2,000."""
     structures: int = Field(default=20, ge=2)
-    """The most structures of a prediction set."""
+    """The structures to find for each input; no prediction set is larger."""
+    largest_loss: float = Field(default=10, gt=0)
+    """The most that one example counts if the expected value of a metric is limited."""
 
 
 class RunConfig(ComponentConfig):

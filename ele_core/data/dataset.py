@@ -55,7 +55,7 @@ class DataSet:
         count = int(example.max()) + 1 if len(example) else 0
         number = round(size * count) if size < 1 else int(size)
         if number >= count > 0:
-            what = f"{counted(count, 'training pair')} cannot give {number} for the calibration and leave some to train on."
+            what = f"{counted(count, 'training pair')} cannot give {number} for the calibration and leave some."
             raise DataError(what, where="data", fix="Set calibration.pairs lower, or bring more pairs.")
         taken = torch.zeros(count, dtype=torch.bool)
         taken[torch.randperm(count, generator=generator)[:number]] = True

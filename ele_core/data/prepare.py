@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -253,7 +253,22 @@ def read_pairs(
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     texts = [cell_text(cell) for cell in right if not isinstance(cell, Unreadable)]
     options = {**space_type.infer_format(texts, config.output.options), **config.output.options}
-    parse = space_type.parser(options)
+    (rows, values, outputs), rejected = parse_pairs(inputs, space_type.parser(options), left, right, context)
+    if not rows:
+        assert config.data is not None
+        refuse(rejected, config.data.file, skipping=config.data.on_error == "skip")
+        raise DataError("there are no pairs.", where=config.data.file)
+    return inferred_space(space_type, outputs, options), (rows, values, outputs), rejected
+
+
+def parse_pairs(
+    inputs: InputSpace[Any],
+    parse: Callable[[str], Any],
+    left: Sequence[Cell],
+    right: Sequence[Cell],
+    context: Context,
+) -> tuple[tuple[list[int], list[Any], list[Any]], list[Rejected]]:
+    """Parse the cells of both columns; return the (rows, inputs, outputs) that parse, and the others."""
     rejected: list[Rejected] = []
     rows, values, outputs = [], [], []
     for row in context.monitor.progress(range(len(left)), description="reading pairs"):
@@ -263,11 +278,36 @@ def read_pairs(
             rows.append(row)
             values.append(x)
             outputs.append(y)
-    if not rows:
-        assert config.data is not None
-        refuse(rejected, config.data.file, skipping=config.data.on_error == "skip")
-        raise DataError("there are no pairs.", where=config.data.file)
-    return inferred_space(space_type, outputs, options), (rows, values, outputs), rejected
+    return (rows, values, outputs), rejected
+
+
+def read_examples(
+    file: str, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], context: Context
+) -> tuple[Tensors, Truths]:
+    """Read pairs of a file for a trained model: its packed inputs and their right outputs. Refuse rows that do not fit.
+
+    The columns, and whether an input can have several right outputs, are those of `config.data`, if there is one.
+    """
+    options = config.data
+    wanted = [(options and options.input) or FIRST, (options and options.output) or LAST]
+    table = read_table(file, wanted, readers(config.registry))
+    left, right = (table.cells(places) for places in table.places(wanted))
+    inputs.read_beside(file)
+    (rows, values, outputs), rejected = parse_pairs(inputs, space.parser(dict(space.config)), left, right, context)
+    parts, accepted, refused = accept(outputs, space.pack)
+    rejected += [Rejected(rows[i], cell_text(right[rows[i]]), reason) for i, reason in refused]
+    values = [values[i] for i in accepted]
+    batches, _, unpackable = accept(values, inputs.pack)
+    rejected += [Rejected(rows[accepted[i]], inputs.format(values[i]), reason) for i, reason in unpackable]
+    refuse(located(rejected, table.lines), file)
+    if not values:
+        raise DataError("there are no pairs.", where=file)
+    every = torch.arange(len(values))
+    nothing = torch.arange(0)
+    data = DataSet(values, space.Batch.cat(parts), every, nothing, nothing, file, "")
+    data = dataclasses.replace(data, any_truth=bool(options and options.any_truth))
+    first, truths = examples(data, every, inputs.format)
+    return type(batches[0]).cat(batches)[first], truths
 
 
 def described(space: OutputSpace[Any, Any]) -> str:

@@ -16,7 +16,10 @@ from ele_core.interfaces import Choice, Decoding, Metric, OutputSpace
 from ele_core.model.bounds import means, texts
 from ele_core.model.constraints import from_truths
 from ele_core.model.model import BLOCK, Model
-from ele_core.model.results import Predictions
+from ele_core.model.results import BETWEEN, CONFIDENCE, EXPECTED, Predictions
+from ele_core.model.trust import judged
+from ele_core.model.trust.assess import assess
+from ele_core.model.trust.judged import Trust
 from ele_core.numerics.keys import member
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.blockwise import PLAIN, in_blocks
@@ -26,8 +29,6 @@ OTHERS = "other_truths"
 """The column of a table for the right outputs besides `truth`, if an input can have several."""
 SIZE = "size of "
 """Before the name of a metric while its values are computed: the sizes that they are divided by."""
-BETWEEN = " | "
-"""Written between the texts of other truths."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,10 @@ class Evaluation:
     """All right outputs of each example, if an input can have several."""
     given: Sequence[str] = ()
     """The names of the constraints that predictions had to satisfy as the truths do."""
+    trust: Trust | None = dataclasses.field(default=None, repr=False)
+    """How far the answers can be trusted, if the model is calibrated for them."""
+    assessment: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """What confidence and prediction sets are worth on these examples: see `ele_core.model.trust.assess`."""
 
     def rows(self, model: Model, inputs: Sequence[Any]) -> list[dict[str, str]]:
         """Return texts for a table, one mapping per example: `input`, `prediction`, `truth`, `energy`, each metric.
@@ -63,7 +68,8 @@ class Evaluation:
         right = {"truth": truths}
         if self.every is not None:
             right[OTHERS] = self._others(model.space, truths)
-        values = {name: [f"{value:g}" for value in values.tolist()] for name, values in self.values.items()}
+        known = {**self.values, **self._trusted()}
+        values = {name: [f"{value:g}" for value in values.tolist()] for name, values in known.items()}
         return [
             {"input": row["input"], "prediction": row["prediction"]}
             | {name: own[number] for name, own in right.items()}
@@ -71,6 +77,13 @@ class Evaluation:
             | {name: own[number] for name, own in values.items()}
             for number, row in enumerate(predictions)
         ]
+
+    def _trusted(self) -> dict[str, Tensor]:
+        """The columns of a table that say how far to trust each answer."""
+        if self.trust is None:
+            return {}
+        expected = {EXPECTED + name: values for name, values in self.trust.expected.items()}
+        return {CONFIDENCE: self.trust.confidence, **expected}
 
     def _others(self, space: OutputSpace[Any, Any], nearest: Sequence[str]) -> list[str]:
         """The texts of the right outputs of each example besides the nearest."""
@@ -116,7 +129,10 @@ def evaluate(
     packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
     queries = model.surrogate.embed(truths.first) if oracle else model.regressor.predict(packed)
     error = None if oracle else truths.best(model.surrogate.energy(truths.of_examples(queries), truths.outputs), "min")
-    decoding = model.decode(queries, decoder, constraints=constraints, context=context)
+    if oracle:  # energies from true embeddings say nothing about those from predictions
+        decoding, trust = model.decode(queries, decoder, constraints=constraints, context=context), None
+    else:
+        decoding, trust = judged.decode(model, queries, decoder, constraints=constraints, context=context)
     values = measure(model.space, decoding.best, truths, context)
     answered = decoding.energies[:, 0].isfinite().cpu()
     if constraints is not None:  # no answer is not exact, even if the best of all structures is another truth
@@ -136,7 +152,19 @@ def evaluate(
     nearest = truths.outputs if not truths.several else nearest_truths(model.space, decoding.best, truths)
     every = truths if truths.several else None
     choice = decoder or model.config.decoder
-    return Evaluation(metrics, values, decoding, nearest, choice, queries, every=every, given=tuple(given))
+    assessment = {} if trust is None else assess(model.space, trust, truths, values)
+    return Evaluation(
+        metrics,
+        values,
+        decoding,
+        nearest,
+        choice,
+        queries,
+        every=every,
+        given=tuple(given),
+        trust=trust,
+        assessment=assessment,
+    )
 
 
 def nearest_truths(space: OutputSpace[Any, Any], predicted: Any, truths: Truths) -> Any:

@@ -18,6 +18,8 @@ from ele_core.files.archive import brief, check_shapes, read_json, read_tensors,
 from ele_core.files.atomic import replace_folder, write_text
 from ele_core.interfaces import Candidates, InputSpace, OutputSpace, Surrogate
 from ele_core.model.model import Model
+from ele_core.model.trust.calibration import TENSORS as CALIBRATION
+from ele_core.model.trust.calibration import read_calibration, save_calibration
 from ele_core.numerics.unfilled import unfilled
 from ele_core.plugins import Registry
 from ele_core.runtime.work import Snapshot, prefixed
@@ -43,6 +45,8 @@ def save_model(model: Model, folder: Path) -> None:
             stored = prefixed("batch", model.candidates.batch.as_dict())
             save_tensors(target / "candidates.safetensors", {**stored, "embeddings": model.candidates.embeddings})
         model.inputs.save(target)
+        if model.calibration is not None:
+            save_calibration(model.calibration, target)
         write_text(target / CARD, model_card(model))
         seal(target, unsealed=[CARD])
 
@@ -78,6 +82,8 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     model.to(device)
     if sealed(folder, "candidates.safetensors"):
         model.candidates = read_candidates(folder / "candidates.safetensors", model, device)
+    if sealed(folder, CALIBRATION):
+        model.calibration = read_calibration(folder)
     return model
 
 

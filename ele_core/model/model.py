@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ele_core.components.decoders.constraints import as_bound, digest_of, require_obeyed
 from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
-from ele_core.components.decoders.nearest import sizes_of_own
+from ele_core.components.decoders.nearest import nearest, sizes_of_own
 from ele_core.config import RunConfig
 from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError, ModelError
@@ -28,6 +28,7 @@ from ele_core.interfaces import (
     Surrogate,
 )
 from ele_core.model.constraints import read_constraints
+from ele_core.model.trust.calibration import Calibration
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.blockwise import AsTensors, in_blocks
 from ele_core.runtime.context import Context
@@ -48,6 +49,8 @@ class Model:
     regressor: Regressor
     candidates: Candidates | None = None
     device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
+    calibration: Calibration | None = None
+    """How far predictions can be trusted; None: not known."""
 
     @classmethod
     def build(cls, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], seed: int) -> Model:
@@ -118,6 +121,12 @@ class Model:
         key = "" if bound is None else digest_of(bound)
         parts = in_blocks(block, len(queries), BLOCK, context, name, stored, key)
         return concatenated(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
+
+    def nearest_candidates(self, queries: Tensor, context: Context) -> Tensor:
+        """The least energy of a candidate for each query: (B,)."""
+        assert self.candidates is not None
+        chosen = share_of(self.candidates, self.config.candidates.share, context)
+        return nearest(queries, Problem(self.space, self.surrogate, chosen), 1, context)[0][:, 0].cpu()
 
     def decoder(self, choice: Choice) -> Decoder:
         """Create the decoder of a choice; refuse one that does not work with this model's surrogate."""

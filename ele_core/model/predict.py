@@ -11,6 +11,8 @@ from ele_core.files.columns import Cell, cell_text
 from ele_core.interfaces import Candidates, Decoding
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
+from ele_core.model.trust import judged
+from ele_core.model.trust.sets import Promise, require_promise, sets_for
 from ele_core.runtime.context import Context
 
 
@@ -21,6 +23,8 @@ def predict_texts(
     top_k: int = 1,
     candidates: Sequence[Cell] | None = None,
     constraints: Sequence[Any | None] | None = None,
+    promise: Promise | None = None,
+    least_confidence: float = 0.0,
     on_error: str = "null",
     source: str = "inputs",
     lines: Sequence[int] | None = None,
@@ -28,7 +32,8 @@ def predict_texts(
 ) -> Predictions:
     """Decode texts, or vectors; the `inputs` of the predictions are these.
 
-    `constraints`: one `OutputSpace.Constraint` for each input, or None.
+    `constraints`: one `OutputSpace.Constraint` for each input, or None. `promise` is what prediction sets shall hold;
+    answers below `least_confidence` are left out. Both need a calibrated model.
 
     An input that cannot be used raises (`raise`), is left out (`skip`) or is kept without a prediction (`null`).
     Messages name `source`, the file of the inputs, and `lines`, those of the inputs in it.
@@ -42,19 +47,25 @@ def predict_texts(
     rejected += [Rejected(rows[place], cell_text(texts[rows[place]]), reason) for place, reason in refused]
     if on_error == "raise":
         refuse(located(rejected, lines), source)
+    require_promise(model, promise, least_confidence, candidates=candidates, constraints=constraints)
     chosen = None if candidates is None else candidates_from_texts(model, candidates, context)
     if accepted:
         queries = model.regressor.predict(type(parts[0]).cat(parts))
         own = None if constraints is None else [constraints[rows[place]] for place in accepted]
-        decoding = model.decode(queries, top_k=top_k, candidates=chosen, constraints=own, context=context)
+        decoding, trust = judged.decode(
+            model, queries, top_k=top_k, candidates=chosen, constraints=own, context=context
+        )
     else:
-        decoding = nothing_found(model, top_k)
+        decoding, trust = nothing_found(model, top_k), None
+    known: dict[str, Any] = {"trust": trust, "sets": sets_for(model.space, trust, promise)}
+    known |= {"list_sets": promise is not None, "least_confidence": least_confidence}
     reasons = enumerate(model.inputs.unlike_training([values[rows[place]] for place in accepted]))
     unlike = {place: reason for place, reason in reasons if reason}
     if on_error == "skip":
-        return Predictions(model.space, [texts[rows[place]] for place in accepted], decoding, {}, unlike)
+        return Predictions(model.space, [texts[rows[place]] for place in accepted], decoding, {}, unlike, **known)
     unlike = {rows[accepted[place]]: reason for place, reason in unlike.items()}
-    return Predictions(model.space, texts, decoding, {each.row: each.reason for each in rejected}, unlike)
+    reasons_by_row = {each.row: each.reason for each in rejected}
+    return Predictions(model.space, texts, decoding, reasons_by_row, unlike, **known)
 
 
 def candidates_from_texts(model: Model, texts: Sequence[Cell], context: Context) -> Candidates:

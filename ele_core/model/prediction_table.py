@@ -81,10 +81,12 @@ class PredictionTable:
 
     def written(self, predictions: Predictions, target: str, *, skip: bool, as_json: bool = False) -> bytes:
         """The contents of the file `target`: JSON lines, Parquet, TSV or CSV, by its suffix."""
-        rows, suffix, energy = self.rows(predictions, skip=skip), suffix_of(target), self.names()["energy"]
+        rows, suffix = self.rows(predictions, skip=skip), suffix_of(target)
+        names = self.names(predictions.columns)
+        numbers = [names[name] for name in predictions.numbers]
         as_json = suffix in JSONL or (as_json and suffix not in PARQUET)
         if as_json or suffix in PARQUET:
-            rows = [{**row, energy: float(row[energy]) if row[energy] else None} for row in rows]
+            rows = [{**row, **{name: float(row[name]) if row[name] else None for name in numbers}} for row in rows]
         if as_json:
             return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
         if suffix in PARQUET:

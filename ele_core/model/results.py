@@ -13,13 +13,23 @@ from ele_core.interfaces import Decoding, Drawing, OutputSpace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
+
+    from ele_core.model.trust.judged import Trust
+    from ele_core.model.trust.sets import PredictionSets
 
 NOT_SATISFIED = "no structure satisfies the constraint"
 """The status of an input for which a decoder found no structure that satisfies its constraint."""
+BETWEEN = " | "
+"""Written between the texts of several structures in one cell."""
 COLUMNS = ("input", "prediction", "energy", "status")
 """The columns of a table of predictions."""
 UNLIKE = "unlike_training"
 """A further column, if an input is unlike those of the training: the reason, or empty."""
+CONFIDENCE, EXPECTED = "confidence", "expected_"
+"""Further columns of a calibrated model: the probability that the answer is exact, the expected value of a metric."""
+SET_SIZE, SET_NOTE, SET = "set_size", "set_note", "set"
+"""Further columns of a calibrated model: the size of the prediction set, whether it is complete, and its structures."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +45,14 @@ class Prediction:
     """`ok`, or why there are no objects: the input could not be used, or no structure satisfies its constraint."""
     unlike_training: str = ""
     """Why the input is unlike those of the training, so that its objects deserve less trust; empty if it is not."""
+    confidence: float | None = None
+    """The probability that the best object is exact; None: the model is not calibrated."""
+    expected: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Name of a metric → its expected value for the best object."""
+    set: list[Any] | None = None
+    """The objects of the prediction set, best first; None: the model is not calibrated."""
+    set_note: str = ""
+    """`complete`, `empty` or `cut`, with details; empty: there is no prediction set."""
 
     @property
     def best(self) -> Any:
@@ -50,6 +68,8 @@ class Prediction:
 
     def _cells(self) -> tuple[str, str]:
         notes = [f"energy {energy:.4g}" for energy in self.energies]
+        if notes and self.confidence is not None:
+            notes[0] += f", confidence {self.confidence:.3g}"
         return str(self.input), beside(map(picture, self.drawings(), notes)) or self.status
 
 
@@ -65,13 +85,21 @@ class Predictions(Sequence[Prediction]):
     """Position of an input that could not be used → the reason."""
     unlike_training: Mapping[int, str] = dataclasses.field(default_factory=dict)
     """Position of an input that is unlike those of the training → the reason."""
+    trust: Trust | None = dataclasses.field(default=None, repr=False)
+    """How far the answers can be trusted, in the order of `decoding`; None: the model is not calibrated for them."""
+    sets: PredictionSets | None = dataclasses.field(default=None, repr=False)
+    """The prediction sets, in the order of `decoding`."""
+    list_sets: bool = False
+    """Whether tables also list the structures of the sets."""
+    least_confidence: float = 0.0
+    """Answers of less confidence are left out; their status says so."""
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def __iter__(self) -> Iterator[Prediction]:
         objects = self.space.unpack(self.decoding.structures)
-        found, k = enumerate(self.decoding.energies.tolist()), self.decoding.top_k
+        found, k, trusted = enumerate(self.decoding.energies.tolist()), self.decoding.top_k, self._trusted()
         for place, value in enumerate(self.inputs):
             if place in self.refused:
                 yield Prediction(value, [], [], self.space, self.refused[place])
@@ -79,22 +107,59 @@ class Predictions(Sequence[Prediction]):
             row, energies = next(found)
             finite = [energy for energy in energies if energy < float("inf")]
             found_for = objects[row * k : row * k + len(finite)]
-            status = "ok" if finite else NOT_SATISFIED
-            yield Prediction(value, found_for, finite, self.space, status, self.unlike_training.get(place, ""))
+            status, trust = "ok" if finite else NOT_SATISFIED, trusted[row] if trusted else {}
+            if finite and trust and trust["confidence"] < self.least_confidence:
+                status = f"confidence {trust['confidence']:.3g} is below {self.least_confidence:g}"
+                found_for, finite = [], []
+            unlike = self.unlike_training.get(place, "")
+            yield Prediction(value, found_for, finite, self.space, status, unlike, **trust)
+
+    def _trusted(self) -> list[dict[str, Any]]:
+        """For each decoded input the fields of its `Prediction` that say how far to trust it; empty: not known."""
+        if self.trust is None:
+            return []
+        expected = {name: values.tolist() for name, values in self.trust.expected.items()}
+        found = [
+            {"confidence": value, "expected": {name: values[row] for name, values in expected.items()}}
+            for row, value in enumerate(self.trust.confidence.tolist())
+        ]
+        if self.sets is not None:
+            sets = zip(self.sets.objects(self.space), self.sets.notes(), strict=True)
+            found = [{**each, "set": own, "set_note": note} for each, (own, note) in zip(found, sets, strict=True)]
+        return found
+
+    @property
+    def confidence(self) -> Tensor | None:
+        """The probability (B,) that each answer is exact, in the order of `decoding`; None: not calibrated."""
+        return None if self.trust is None else self.trust.confidence
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of `rows`; the last one only if an input is unlike those of the training."""
-        return (*COLUMNS, UNLIKE) if self.unlike_training else COLUMNS
+        """The columns of `rows`: those of trust only if it is known, `unlike_training` only if an input is unlike."""
+        return (*COLUMNS, *self.numbers[1:], *self._set_columns, *((UNLIKE,) if self.unlike_training else ()))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that hold numbers."""
+        if self.trust is None:
+            return ("energy",)
+        expected = (EXPECTED + name for name in self.trust.expected)
+        return ("energy", CONFIDENCE, *expected, *((SET_SIZE,) if self.sets is not None else ()))
+
+    @property
+    def _set_columns(self) -> tuple[str, ...]:
+        return () if self.sets is None else (SET_NOTE, SET) if self.list_sets else (SET_NOTE,)
 
     def rows(self, input_text: Callable[[Any], str] = str) -> list[dict[str, str]]:
         """Return texts for a table, one mapping per structure: `input`, `prediction`, `energy`, `status`.
 
         An input without a prediction has one mapping, with an empty prediction and the reason as its status. If an
-        input is unlike those of the training, there is also `unlike_training`, with the reason.
+        input is unlike those of the training, there is also `unlike_training`, with the reason. The first mapping of
+        an input also has `confidence`, `expected_METRIC`, `set_size`, `set_note` and `set` if they are known; for its
+        further structures they are empty.
         """
         return [row for _, row in self.numbered_rows(input_text)]
 
@@ -105,15 +170,30 @@ class Predictions(Sequence[Prediction]):
                 (self.space.format(obj), f"{energy:.6g}")
                 for obj, energy in zip(each.objects, each.energies, strict=True)
             ]
-            for prediction, energy in found or [("", "")]:
-                cells = (input_text(each.input), prediction, energy, each.status, each.unlike_training)
-                yield place, dict(zip(self.columns, cells, strict=False))
+            for rank, (prediction, energy) in enumerate(found or [("", "")]):
+                cells = {"input": input_text(each.input), "prediction": prediction, "energy": energy}
+                cells |= {"status": each.status, UNLIKE: each.unlike_training}
+                if rank == 0:
+                    cells |= self._trust_cells(each)
+                yield place, {name: cells.get(name, "") for name in self.columns}
+
+    def _trust_cells(self, each: Prediction) -> dict[str, str]:
+        """How far to trust a prediction, as texts."""
+        if each.confidence is None:
+            return {}
+        cells = {CONFIDENCE: f"{each.confidence:.4g}"}
+        cells |= {EXPECTED + name: f"{value:.4g}" for name, value in each.expected.items()}
+        if each.set is None:
+            return cells
+        members = BETWEEN.join(map(self.space.format, each.set)) if self.list_sets else ""
+        return {**cells, SET_SIZE: str(len(each.set)), SET_NOTE: each.set_note, SET: members}
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table, a row per structure: `input`, `rank`, `prediction` (the object), `energy`, `status`.
 
         The best structure of an input has rank 1. An input without a prediction has one row.
-        If an input is unlike those of the training, there is also `unlike_training`, with the reason.
+        If an input is unlike those of the training, there is also `unlike_training`, with the reason. Rows of a
+        calibrated model also have `confidence`, `expected_METRIC`, `set_size`, `set_note` and `set` of their input.
         """
         try:
             import pandas as pd
@@ -121,14 +201,20 @@ class Predictions(Sequence[Prediction]):
             what = "this needs the package pandas, which is not installed."
             raise ConfigError(what, where="to_dataframe", fix="Install it: pip install pandas") from None
         rows = [
-            (each.input, rank, obj, energy, each.status, each.unlike_training)
+            {"rank": rank, "prediction": obj, "energy": energy, **self._table_cells(each)}
             for each in self
             for rank, (obj, energy) in enumerate(
                 zip(each.objects or [None], each.energies or [math.nan], strict=True), 1
             )
         ]
         columns = (self.columns[0], "rank", *self.columns[1:])
-        return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(columns)})
+        return pd.DataFrame({name: [row.get(name) for row in rows] for name in columns})
+
+    def _table_cells(self, each: Prediction) -> dict[str, Any]:
+        """What is the same for all structures of an input."""
+        cells = {"input": each.input, "status": each.status, UNLIKE: each.unlike_training, CONFIDENCE: each.confidence}
+        cells |= {EXPECTED + name: value for name, value in each.expected.items()}
+        return {**cells, SET_SIZE: None if each.set is None else len(each.set), SET_NOTE: each.set_note, SET: each.set}
 
     def trace(self, index: int = 0) -> DecodingPath:
         """Return the path of the decoder to the best object of input `index`; decode with `trace=True` to record it."""
@@ -154,7 +240,8 @@ class Predictions(Sequence[Prediction]):
     def _line(self, each: Prediction) -> str:
         if not each.objects:
             return f"{each.input} → {each.status}"
-        return f"{each.input} → {self.space.format(each.best)}  (energy {each.energies[0]:.4g})"
+        trust = "" if each.confidence is None else f", confidence {each.confidence:.3g}"
+        return f"{each.input} → {self.space.format(each.best)}  (energy {each.energies[0]:.4g}{trust})"
 
     def _repr_html_(self) -> str:
         return table(("input", "found, best first"), [prediction._cells() for prediction in self])

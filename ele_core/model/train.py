@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from ele_core.data.prepare import Prepared
@@ -9,9 +10,11 @@ from ele_core.errors import DataError
 from ele_core.interfaces import Learner
 from ele_core.model.model import Model
 from ele_core.model.select import decoder_of, select
+from ele_core.model.trust.assess import described
+from ele_core.model.trust.judged import calibrate
 from ele_core.model.warm_start import start_from
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot
+from ele_core.runtime.work import Snapshot, Work
 
 
 def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -> Model:
@@ -43,7 +46,17 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     learn(model.regressor, "regressor", lambda: model.regressor.fit(*pairs, context), context)
     model.candidates = model.embed_candidates(outputs, processes=context.processes)
     rows, truths = prepared.examples("validation")
-    return select(model, prepared.packed[rows], truths, context)
+    model = select(model, prepared.packed[rows], truths, context)
+    return calibrated(model, prepared, context) if len(data.calibration) else model
+
+
+def calibrated(model: Model, prepared: Prepared, context: Context, split: str = "calibration") -> Model:
+    """Return the model with a calibration learned from a split of its data, and report how many answers are exact."""
+    rows, truths = prepared.examples(split)
+    model = calibrate(model, prepared.packed[rows], truths, f"{split} split", dataclasses.replace(context, work=Work()))
+    assert model.calibration is not None
+    context.monitor.message(described(model.calibration))
+    return model
 
 
 def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:

@@ -19,6 +19,8 @@ from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
+from ele_core.model.trust import judged
+from ele_core.model.trust.sets import Promise, require_promise, sets_for
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
 from ele_core.predictor.parameters import Parameters, not_fitted
@@ -106,6 +108,7 @@ class StructuredPredictor(Parameters):
         *,
         extra_outputs: Examples | None = None,
         validation: Held = 0.05,
+        calibration: float | None = None,
         run: str | Path | None = None,
         checkpoint_every: float = 60.0,
         warm_start: Any | None = None,
@@ -116,6 +119,9 @@ class StructuredPredictor(Parameters):
         `extra_outputs` are objects without inputs, for pre-training the loss. With `run`, a folder, the training can be
         resumed: after a stop the same call continues from the last checkpoint, written every `checkpoint_every`
         seconds, and once the run has finished it loads the model. Started by torchrun, all processes share the work.
+
+        `calibration` is a share or a number of the training pairs to set aside, to learn from them how far predictions
+        can be trusted; None: a twentieth if there are at least 1,000, 0: none. See also `calibrate`.
 
         If an input has several right objects, give `AnyOf(object, …)` in place of one: predictions are measured against
         the nearest.
@@ -132,7 +138,7 @@ class StructuredPredictor(Parameters):
             monitor = with_callbacks(context.monitor, self.callbacks) if processes.main else Callbacks(Monitor())
             donor = self._donor(warm_start, context)
             folder = None if run is None else Path(run)
-            config = self._config()
+            config = self._config(calibration)
             self.model_ = train(config, pairs, context, monitor, run=folder, every=checkpoint_every, donor=donor)
         return self
 
@@ -163,10 +169,19 @@ class StructuredPredictor(Parameters):
         candidates: Examples | None = None,
         constraints: Constraints | None = None,
         trace: bool = False,
+        coverage: float | None = None,
+        by: str | None = None,
+        risk: float | None = None,
+        min_confidence: float = 0.0,
     ) -> Predictions:
         """Return the predictions with their energies. `candidates` are objects, or a list of objects for each input.
 
         `constraints` are as in `predict`.
+
+        If the predictor is calibrated (see `calibrate`), predictions have a `confidence` and a `set`. `coverage` is the
+        probability with which sets hold the truth, by default 0.9; with `by`, a property of structures such as `atoms`,
+        it holds for each group of its values. `risk` instead bounds the mean distance of the truth to the nearest
+        member of its set. Answers below `min_confidence` are left out.
 
         With `trace=True`, a decoder that supports it records its path to each prediction: see `Predictions.trace`.
         """
@@ -176,12 +191,35 @@ class StructuredPredictor(Parameters):
         given = None if candidates is None else as_list(candidates, "output", "candidates")
         chosen = None if given is None else model.candidates_from(given, context)
         choice = as_choice(decoder or self.decoder)
+        promise = None if coverage is None and by is None and risk is None else Promise(coverage, by, risk)
+        require_promise(model, promise, min_confidence, choice, chosen, bound)
         queries = model.queries(inputs)
-        decoding = model.decode(
-            queries, choice, top_k=top_k, candidates=chosen, constraints=bound, trace=trace, context=context
+        decoding, trust = judged.decode(
+            model, queries, choice, top_k=top_k, candidates=chosen, constraints=bound, trace=trace, context=context
         )
         unlike = {place: reason for place, reason in enumerate(model.inputs.unlike_training(inputs)) if reason}
-        return Predictions(model.space, inputs, decoding, unlike_training=unlike)
+        return Predictions(
+            model.space,
+            inputs,
+            decoding,
+            unlike_training=unlike,
+            trust=trust,
+            sets=sets_for(model.space, trust, promise),
+            list_sets=promise is not None,
+            least_confidence=min_confidence,
+        )
+
+    def calibrate(self, X: Examples, y: Examples) -> Self:
+        """Learn from pairs that were not used in `fit` how far predictions can be trusted.
+
+        Afterwards predictions have a `confidence` and a prediction `set`, also after `save` and `load`. An `AnyOf` in
+        `y` holds several right objects.
+        """
+        model, context = self._fitted(), self._context()
+        inputs, objects = as_pairs(X, y, "calibrate")
+        truths = packed_truths(model.space, objects, context)
+        self.model_ = judged.calibrate(model, model.inputs.pack(inputs), truths, "given pairs", context)
+        return self
 
     def to_dataframe(
         self,
@@ -259,8 +297,9 @@ class StructuredPredictor(Parameters):
         monitor = ConsoleMonitor() if self.verbose else Monitor()
         return Context(self.seed, pick_device(self.device), monitor)
 
-    def _config(self) -> configuration.RunConfig:
+    def _config(self, calibration: float | None = None) -> configuration.RunConfig:
         sections = {name: getattr(self, name) for name in (*self.sections, "seed", "device")}
+        sections["calibration"] = None if calibration is None else {"pairs": calibration}
         sections = {name: section for name, section in sections.items() if section is not None}
         return configuration.load({**sections, "candidates": {"share": self.share}}, registry=self.registry)
 

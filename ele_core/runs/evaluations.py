@@ -26,6 +26,7 @@ from ele_core.files.tables import as_csv
 from ele_core.interfaces import Decoder, OutputSpace
 from ele_core.model.baselines import Baselines, baselines
 from ele_core.model.evaluate import OTHERS, Evaluation
+from ele_core.model.results import CONFIDENCE, EXPECTED
 from ele_core.runtime.context import Context
 
 FOLDER = "predictions"
@@ -34,7 +35,7 @@ FORMAT = 1
 LARGEST_TABLE = 1 << 30
 """Bytes of the largest table of predictions that is read."""
 
-TEXTS = ("input", "prediction", "truth", OTHERS, "energy")
+TEXTS = ("input", "prediction", "truth", OTHERS, "energy", CONFIDENCE)
 """The columns of the table that are no metrics."""
 
 Settings = Mapping[str, Any]
@@ -60,6 +61,8 @@ class StoredEvaluation:
     """The evaluation itself, if it was made in this process: queries and structures need not be computed again."""
     table: list[dict[str, str]] | None = dataclasses.field(default=None, repr=False, compare=False)
     """The rows, if they were written in this process."""
+    trust: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What confidence and prediction sets are worth on these examples; empty if the model is not calibrated."""
 
     @property
     def name(self) -> str:
@@ -76,7 +79,7 @@ class StoredEvaluation:
     def measured(self, space: OutputSpace[Any, Any]) -> tuple[Any, dict[str, Tensor]]:
         """The truths, packed by `space`, and each metric with one value per example."""
         rows, parse = self.rows, space.parser(dict(space.config))
-        names = [name for name in rows[0] if name not in TEXTS] if rows else []
+        names = [name for name in rows[0] if not (name in TEXTS or name.startswith(EXPECTED))] if rows else []
         values = {name: torch.tensor([float(row[name]) for row in rows]) for name in names}
         return space.pack([parse(row["truth"]) for row in rows]), values
 
@@ -138,12 +141,13 @@ def store(
         "candidates": candidates,
         "metrics": result.metrics,
         "baselines": result.baselines,
+        **({"trust": result.assessment} if result.assessment else {}),
         "date": date,
         "table": hashlib.sha256(table.encode()).hexdigest(),
     }
     write_text(file.with_suffix(".json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     found = file, key, settings, decoder, candidates, result.metrics, date, result.baselines
-    return StoredEvaluation(*found, result, rows)
+    return StoredEvaluation(*found, result, rows, result.assessment)
 
 
 def find(run: Path, key: str) -> StoredEvaluation | None:
@@ -176,6 +180,6 @@ def load(file: Path) -> StoredEvaluation | None:
         given = content.get("baselines", {}).items()
         baselines = {str(name): {str(m): float(v) for m, v in means.items()} for name, means in given}
         found = table, str(content["key"]), parts[0], parts[1], parts[2], metrics, str(content["date"])
-        return StoredEvaluation(*found, baselines)
+        return StoredEvaluation(*found, baselines, trust=dict(content.get("trust", {})))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(file), fix="Remove it, and evaluate again.") from None

@@ -26,6 +26,8 @@ class LeftToRight(Decoder):
     It needs no candidates. A sequence ends where every further token would raise the energy.
     """
 
+    uses_candidates = False
+
     class Config(ComponentConfig):
         """How wide to search."""
 

@@ -1,0 +1,57 @@
+"""`ele calibrate`: learn from held-out pairs how far the predictions of a run can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ele_core.cli import options
+
+if TYPE_CHECKING:
+    from ele_core.cli.console import Console
+
+
+@click.command()
+@options.run
+@click.option("--data", "file", metavar="FILE", help="Pairs that were not used in the training, as for ele train.")
+@click.option("--input", "input_", metavar="COLUMNS", help="Columns of the inputs in FILE [default: as in training].")
+@click.option("--output", metavar="COLUMN", help="Column of the outputs in FILE [default: as in training].")
+@options.decoding_overrides
+@options.as_json
+@options.output
+def calibrate(
+    run: str,
+    file: str | None,
+    input_: str | None,
+    output: str | None,
+    overrides: tuple[str, ...],
+    console: Console,
+) -> None:
+    """Learn from held-out pairs how far predictions can be trusted.
+
+    Afterwards `ele predict RUN` writes a column confidence, the probability that a prediction is exact, and can give
+    sets of structures that hold the truth as often as asked (--coverage).
+
+    Without FILE, the pairs are those that the training set aside (calibration.pairs), or else the validation pairs:
+    these chose the weights, so that what is promised then holds only about. Pairs of FILE must be as those that the
+    model is going to be used on, and not in its training. `--decoder` and `--set` choose the decoder to calibrate;
+    predictions with another have no confidence. A calibration replaces an earlier one.
+
+    \b
+    ele calibrate run
+    ele calibrate run --data new-pairs.csv
+    ele calibrate run --decoder candidates
+    """
+    from ele_core.config import DataConfig
+    from ele_core.model.trust.assess import cross_validated, described
+    from ele_core.runs.calibrate import calibrate_run
+
+    if file is None and (input_ or output):
+        raise click.UsageError("--input and --output are columns of --data FILE.")
+    data = None if file is None else DataConfig(file=file, input=input_, output=output)
+    model = calibrate_run(run, data, overrides, console.monitor(), options.registry())
+    found = model.calibration
+    assert found is not None
+    console.json({"pairs": len(found), "source": found.source, "date": found.date, **cross_validated(found)})
+    console.show(described(found))

@@ -1,0 +1,178 @@
+"""A calibration: what held-out pairs teach about the trust that predictions deserve, fitted, saved and loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.config import RunConfig
+from ele_core.data.truths import Truths
+from ele_core.errors import DataError, ModelError, counted
+from ele_core.files.archive import brief, read_json, read_tensors, save_tensors
+from ele_core.files.atomic import write_text
+from ele_core.interfaces import Choice, Decoding, OutputSpace
+from ele_core.model.trust.signals import NAMES, signals
+from ele_core.model.trust.truths import energy_of_truth, nearest_losses, rank_of_truth
+from ele_core.numerics.regression import LinearModel, fit_linear
+from ele_core.runtime.work import Snapshot, prefixed
+
+FILE, TENSORS = "calibration.json", "calibration.safetensors"
+FORMAT = 1
+LEAST = 20
+"""The least number of pairs to calibrate with."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """How far the predictions of a model with one decoder can be trusted, learned from pairs that it was not fitted to.
+
+    n pairs, for each of which up to K structures were found.
+    """
+
+    decoder: Choice
+    share: float
+    """The share of the candidates that the decoder saw."""
+    structures: int
+    """The number K of structures to find for each input."""
+    source: str
+    """The pairs it was made from: a split of the run, or a file."""
+    date: str
+    scale: float
+    """A typical energy of an answer."""
+    largest_loss: float
+    metric: str | None
+    """The metric that `expected` and `losses` are of; None: the output space has none to be small."""
+    confidence: LinearModel
+    """Signals → the probability that the answer is exact."""
+    expected: LinearModel | None
+    """Signals → the expected value of the metric."""
+    scores: Tensor
+    """(n,) the energy of the truth; infinite if it was not found."""
+    energies: Tensor
+    """(n, K) the energies of the structures found."""
+    losses: Tensor
+    """(n, K) the metric of the nearest of the first k structures, at most `largest_loss`; empty without a metric."""
+    properties: Mapping[str, Tensor]
+    """(n,) each property of the truths."""
+    signals: Tensor
+    """(n, 5) the signals of the answers."""
+    right: Tensor
+    """(n,) whether the answer is exact."""
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def fits(self, config: RunConfig, decoder: Choice | None = None) -> bool:
+        """Whether predictions with this configuration and decoder are made as those it was learned from."""
+        return (decoder or config.decoder) == self.decoder and config.candidates.share == self.share
+
+
+def fit_calibration(
+    config: RunConfig,
+    space: OutputSpace[Any, Any],
+    found: Decoding,
+    candidate: Tensor | None,
+    truths: Truths,
+    source: str,
+) -> Calibration:
+    """Learn from the structures `found` for the inputs of pairs, and the least energy of a `candidate` for each."""
+    if len(truths) < LEAST:
+        what = f"{counted(len(truths), 'pair')} are too few to calibrate with; at least {LEAST} are needed."
+        raise DataError(what, where=source, fix="Set calibration.pairs higher and train again, or give more pairs.")
+    first = found.energies[:, 0].double()
+    scale = float(first.median().clamp(min=1e-12))
+    rank, known = rank_of_truth(space, found, truths), signals(found.energies, candidate, scale)
+    right = rank == 0
+    metric = next((metric for metric in space.metrics if metric.direction == "min"), None)
+    losses = torch.empty(0, 0, dtype=torch.double) if metric is None else nearest_losses(space, found, truths, metric)
+    largest = config.calibration.largest_loss
+    return Calibration(
+        decoder=config.decoder,
+        share=config.candidates.share,
+        structures=found.top_k,
+        source=source,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        scale=scale,
+        largest_loss=largest,
+        metric=None if metric is None else metric.name,
+        confidence=fit_linear(known, right, "logistic"),
+        expected=None if metric is None else fit_linear(known, losses[:, 0], "poisson"),
+        scores=energy_of_truth(found, rank),
+        energies=found.energies.double(),
+        losses=losses.clamp(max=largest),
+        properties=properties_of(space, found, truths, rank),
+        signals=known,
+        right=right,
+    )
+
+
+def properties_of(space: OutputSpace[Any, Any], found: Decoding, truths: Truths, rank: Tensor) -> dict[str, Tensor]:
+    """Each property (B,) of the right structure at `rank`; of the first truth if none was found."""
+    own = space.properties(found.structures[torch.arange(len(truths)) * found.top_k + rank.clamp(min=0)])
+    first = space.properties(truths.first)
+    return {name: torch.where(rank >= 0, own[name].cpu().double(), first[name].cpu().double()) for name in own}
+
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+PLAIN = ("share", "structures", "source", "date", "scale", "largest_loss", "metric")
+ARRAYS = ("scores", "energies", "losses", "signals", "right")
+LINEAR = ("confidence", "expected")
+
+
+def save_calibration(calibration: Calibration, folder: Path) -> None:
+    """Write `calibration.json` and `calibration.safetensors`."""
+    values = {name: getattr(calibration, name) for name in PLAIN}
+    decoder = calibration.decoder.model_dump(mode="json")
+    content = {"format": FORMAT, "decoder": decoder, "signals": NAMES, **values}
+    write_text(folder / FILE, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    tensors = {name: getattr(calibration, name) for name in ARRAYS} | prefixed("property", calibration.properties)
+    for name in LINEAR:
+        if (model := getattr(calibration, name)) is not None:
+            tensors |= prefixed(name, model.state())
+    save_tensors(folder / TENSORS, {name: value.contiguous() for name, value in tensors.items()})
+
+
+def read_calibration(folder: Path) -> Calibration:
+    """Load what `save_calibration` wrote; refuse what is damaged."""
+    content, tensors = read_json(folder / FILE), read_tensors(folder / TENSORS)
+    try:
+        if content["format"] != FORMAT or tuple(content["signals"]) != NAMES:
+            raise ModelError("made by another version of ELE.", where=str(folder / FILE), fix="Calibrate again.")
+        stored = Snapshot(tensors)
+        plain: dict[str, Any] = {name: content[name] for name in PLAIN} | {name: tensors[name] for name in ARRAYS}
+        linear = {name: stored.part(name) for name in LINEAR}
+        found = Calibration(
+            decoder=Choice.model_validate(content["decoder"]),
+            confidence=LinearModel("logistic", **linear["confidence"]),
+            expected=LinearModel("poisson", **linear["expected"]) if linear["expected"] else None,
+            properties=stored.part("property"),
+            **plain,
+        )
+        if problem := problem_of(found):
+            raise ModelError(f"damaged: {problem}.", where=str(folder / TENSORS), fix="Calibrate again.")
+        return found
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"damaged: {brief(error)}.", where=str(folder / FILE), fix="Calibrate again.") from None
+
+
+def problem_of(found: Calibration) -> str | None:
+    """Return why tensors of a calibration cannot be used together, or None."""
+    n, k = len(found.scores), found.structures
+    shapes = {"scores": (n,), "energies": (n, k), "signals": (n, len(NAMES)), "right": (n,)}
+    shapes["losses"] = (n, k) if found.metric is not None else (0, 0)
+    for name, shape in shapes.items():
+        if tuple(getattr(found, name).shape) != shape:
+            return f"'{name}' has the shape {tuple(getattr(found, name).shape)} instead of {shape}"
+    linear = [model for model in (found.confidence, found.expected) if model is not None]
+    numbers = [value for model in linear for value in model.state().values()]
+    if not all(bool(value.isfinite().all()) for value in (*numbers, found.signals, found.losses)):
+        return "it holds NaN or infinity"
+    return "it holds NaN" if bool(found.scores.isnan().any() or found.energies.isnan().any()) else None

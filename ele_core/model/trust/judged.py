@@ -1,0 +1,106 @@
+"""Decode with a measure of trust: more structures are found than asked for, and their energies are judged."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.data.truths import Truths
+from ele_core.interfaces import Candidates, Choice, Decoding
+from ele_core.model.model import Model
+from ele_core.model.trust.calibration import Calibration, fit_calibration
+from ele_core.model.trust.signals import signals
+from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.context import Context
+
+UNCALIBRATED = "no confidence: this model has no calibration"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trust:
+    """How far the answers for B inputs can be trusted."""
+
+    calibration: Calibration
+    found: Decoding
+    """The structures found for each input, more than were asked for."""
+    signals: Tensor
+    """(B, 5) what decoding knows of the answers."""
+
+    @property
+    def confidence(self) -> Tensor:
+        """(B,) the probability that the answer is exact."""
+        return self.calibration.confidence(self.signals)
+
+    @property
+    def expected(self) -> Mapping[str, Tensor]:
+        """Name of a metric → (B,) its expected value."""
+        model, name = self.calibration.expected, self.calibration.metric
+        return {} if model is None or name is None else {name: model(self.signals)}
+
+
+def decode(
+    model: Model,
+    queries: Tensor,
+    decoder: Choice | None = None,
+    *,
+    top_k: int = 1,
+    candidates: Candidates | None = None,
+    constraints: Sequence[Any | None] | None = None,
+    trace: bool = False,
+    context: Context,
+) -> tuple[Decoding, Trust | None]:
+    """Decode as `Model.decode` does; if the model is calibrated for it, also return how far to trust the answers."""
+    calibration = model.calibration
+    if calibration is None or without_confidence(model, decoder, candidates, constraints):
+        options = {"top_k": top_k, "candidates": candidates, "constraints": constraints, "trace": trace}
+        return model.decode(queries, decoder, **options, context=context), None  # type: ignore[arg-type]
+    many = max(top_k, calibration.structures)
+    found = model.decode(queries, decoder, top_k=many, trace=trace, context=context)
+    judged = narrowed(found, calibration.structures)
+    known = signals(judged.energies, candidate_energies(model, queries, decoder, context), calibration.scale)
+    return narrowed(found, top_k), Trust(calibration, dataclasses.replace(judged, trace=None), known)
+
+
+def without_confidence(
+    model: Model, decoder: Choice | None, candidates: Any | None = None, constraints: Any | None = None
+) -> str:
+    """Return why predictions have no confidence; empty if they have."""
+    if model.calibration is None:
+        return UNCALIBRATED
+    if constraints is not None:
+        return "no confidence: the model was calibrated without constraints"
+    if candidates is not None:
+        return "no confidence: the model was calibrated with its own candidates"
+    if not model.calibration.fits(model.config, decoder):
+        return f"no confidence: the model was calibrated with other decoding options: {model.calibration.decoder.name}"
+    return ""
+
+
+def calibrate(model: Model, inputs: Tensors, truths: Truths, source: str, context: Context) -> Model:
+    """Return the model with a calibration learned from pairs; none of its stages should have seen them."""
+    assert model.candidates is not None
+    many = min(model.config.calibration.structures, len(model.candidates))
+    queries = model.regressor.predict(inputs)
+    found = model.decode(queries, top_k=many, context=context)
+    candidate = candidate_energies(model, queries, None, context)
+    learned = fit_calibration(model.config, model.space, found, candidate, truths, source)
+    return dataclasses.replace(model, calibration=learned)
+
+
+def candidate_energies(model: Model, queries: Tensor, decoder: Choice | None, context: Context) -> Tensor | None:
+    """The least energy (B,) of a candidate for each query; None if the decoder does not look at candidates."""
+    if not model.decoder(decoder or model.config.decoder).uses_candidates:
+        return None
+    return model.nearest_candidates(queries, context)
+
+
+def narrowed(found: Decoding, top_k: int) -> Decoding:
+    """The first `top_k` structures of each query."""
+    if top_k == found.top_k:
+        return found
+    rows = (torch.arange(len(found.energies))[:, None] * found.top_k + torch.arange(top_k)).flatten()
+    return dataclasses.replace(found, structures=found.structures[rows], energies=found.energies[:, :top_k])
