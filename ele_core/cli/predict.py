@@ -110,13 +110,13 @@ def predict(
     from ele_core.model.predict import predict_texts
     from ele_core.model.prediction_table import PredictionTable, check_target
     from ele_core.model.trust.judged import UNCALIBRATED
-    from ele_core.model.trust.sets import Promise
+    from ele_core.model.trust.sets import promised
     from ele_core.runs.run import context_for
     from ele_core.runs.saved import open_model
     from ele_core.runtime.distributed import process_group
 
     check_target(target)
-    promise = None if coverage is None and by is None and risk is None else Promise(coverage, by, risk)
+    promise = promised(coverage, by, risk)
     opened = open_model(run, options.registry())
     model = opened.model(overrides)
     console.configuration(model.config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ele_core.data.dataset import DataSet
 from ele_core.data.prepare import Prepared
 from ele_core.data.rejected import SHOWN
 from ele_core.errors import counted
@@ -16,9 +17,13 @@ def summary(prepared: Prepared) -> str:
     data = prepared.data
     extra = f", {counted(len(data.extra), 'extra output')}" if data.extra is not None else ""
     left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
-    aside = f"{len(data.calibration):,} calibration, " if len(data.calibration) else ""
-    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {aside}{len(data.test):,} test pairs"
-    return "\n".join([*data.notes, f"{data.source}: {sizes}{extra}{left_out}"])
+    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {set_aside(data)}{len(data.test):,}"
+    return "\n".join([*data.notes, f"{data.source}: {sizes} test pairs{extra}{left_out}"])
+
+
+def set_aside(data: DataSet) -> str:
+    """The number of calibration pairs, if there are any, as a part of a list."""
+    return f"{len(data.calibration):,} calibration, " if len(data.calibration) else ""
 
 
 def facts(prepared: Prepared) -> dict[str, Any]:
@@ -45,11 +50,12 @@ def describe_data(prepared: Prepared) -> str:
     data, space = prepared.data, prepared.space
     keys = space.keys(data.outputs)
     known = member(keys[data.test], of=keys[data.train])
+    aside = set_aside(data)
     lines = [
         *data.notes,
         f"source       {data.source} (sha256 {data.fingerprint[:12]}…)",
         f"pairs        {len(data):,}, of them {len(data.train):,} training, {len(data.validation):,} validation, "
-        f"{len(data.calibration):,} calibration, {len(data.test):,} test",
+        f"{aside}{len(data.test):,} test",
         f"outputs      {len(distinct(keys)):,} different; {int(known.sum()):,} of the test outputs occur in training",
         f"extra        {counted(len(data.extra) if data.extra is not None else 0, 'output')} without inputs",
         f"left out     {counted(len(data.rejected), 'row')}",

@@ -11,20 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ele_core import config as configuration
-from ele_core.data.truths import packed_truths
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Choice, Task
-from ele_core.model.evaluate import Evaluation, evaluate
+from ele_core.model.evaluate import Evaluation
 from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
-from ele_core.model.trust import judged
-from ele_core.model.trust.sets import Promise, require_promise, sets_for
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.predictor.decoding import calibrate, decode, evaluate_pairs
 from ele_core.predictor.parameters import Parameters, not_fitted
-from ele_core.predictor.values import as_list, as_pairs
+from ele_core.predictor.values import as_list
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
@@ -185,28 +183,17 @@ class StructuredPredictor(Parameters):
 
         With `trace=True`, a decoder that supports it records its path to each prediction: see `Predictions.trace`.
         """
-        model, context = self._fitted(), self._context()
-        inputs = as_list(X, "input", "predict")
-        bound = model.constraints_from(constraints, len(inputs))
-        given = None if candidates is None else as_list(candidates, "output", "candidates")
-        chosen = None if given is None else model.candidates_from(given, context)
-        choice = as_choice(decoder or self.decoder)
-        promise = None if coverage is None and by is None and risk is None else Promise(coverage, by, risk)
-        require_promise(model, promise, min_confidence, choice, chosen, bound)
-        queries = model.queries(inputs)
-        decoding, trust = judged.decode(
-            model, queries, choice, top_k=top_k, candidates=chosen, constraints=bound, trace=trace, context=context
-        )
-        unlike = {place: reason for place, reason in enumerate(model.inputs.unlike_training(inputs)) if reason}
-        return Predictions(
-            model.space,
-            inputs,
-            decoding,
-            unlike_training=unlike,
-            trust=trust,
-            sets=sets_for(model.space, trust, promise),
-            list_sets=promise is not None,
-            least_confidence=min_confidence,
+        return decode(
+            self._fitted(),
+            X,
+            as_choice(decoder or self.decoder),
+            self._context(),
+            top_k=top_k,
+            candidates=candidates,
+            constraints=constraints,
+            trace=trace,
+            promise=(coverage, by, risk),
+            min_confidence=min_confidence,
         )
 
     def calibrate(self, X: Examples, y: Examples) -> Self:
@@ -215,10 +202,7 @@ class StructuredPredictor(Parameters):
         Afterwards predictions have a `confidence` and a prediction `set`, also after `save` and `load`. An `AnyOf` in
         `y` holds several right objects.
         """
-        model, context = self._fitted(), self._context()
-        inputs, objects = as_pairs(X, y, "calibrate")
-        truths = packed_truths(model.space, objects, context)
-        self.model_ = judged.calibrate(model, model.inputs.pack(inputs), truths, "given pairs", context)
+        self.model_ = calibrate(self._fitted(), X, y, self._context())
         return self
 
     def to_dataframe(
@@ -255,10 +239,8 @@ class StructuredPredictor(Parameters):
 
         An `AnyOf` in `y` holds several right objects: the prediction is measured against the nearest.
         """
-        model, context = self._fitted(), self._context()
-        inputs, objects = as_pairs(X, y, "evaluate")
-        truths, choice = packed_truths(model.space, objects, context), as_choice(decoder or self.decoder)
-        return evaluate(model, inputs, truths, decoder=choice, oracle=oracle, given=given, context=context)
+        choice = as_choice(decoder or self.decoder)
+        return evaluate_pairs(self._fitted(), X, y, choice, self._context(), oracle=oracle, given=given)
 
     def score(self, X: Examples, y: Examples) -> float:
         """Return the primary metric, negated if less is better: a greater score is always better."""

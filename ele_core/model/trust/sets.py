@@ -63,6 +63,11 @@ class Promise:
         return f"coverage {self.coverage:g}" + (f" for each {self.by}" if self.by else "")
 
 
+def promised(coverage: float | None, by: str | None, risk: float | None) -> Promise | None:
+    """Return the promise that a user asks for; None if nothing is asked for."""
+    return None if coverage is None and by is None and risk is None else Promise(coverage, by, risk)
+
+
 @dataclasses.dataclass(frozen=True)
 class PredictionSets:
     """For each of B inputs the structures of its set, among the K that were found for it."""

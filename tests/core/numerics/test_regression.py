@@ -26,9 +26,11 @@ def test_expected_counts_are_those_that_values_were_drawn_with():
     assert ((fit_linear(x, y, "poisson")(x) - rate).abs() / (rate + 0.1)).max() < 0.2
 
 
-@pytest.mark.parametrize(("family", "value"), [("logistic", 0.0), ("logistic", 1.0), ("poisson", 0.0), ("poisson", 5.0)])
+@pytest.mark.parametrize(
+    ("family", "value"), [("logistic", 0.0), ("logistic", 1.0), ("poisson", 0.0), ("poisson", 5.0)]
+)
 def test_equal_values_are_expected_about_so_everywhere(family, value):
-    expected = fit_linear(drawn(200), torch.full((200,), value), family)(drawn(200))
+    expected = fit_linear(drawn(200), torch.full((200,), float(value)), family)(drawn(200))
     assert expected.isfinite().all()
     assert (expected - value).abs().max() < 0.05
 
