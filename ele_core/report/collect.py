@@ -11,7 +11,6 @@ from torch import Tensor
 from ele_core.errors import counted
 from ele_core.interfaces import Learner
 from ele_core.model.baselines import behind
-from ele_core.model.evaluate import OTHERS
 from ele_core.model.model import Model
 from ele_core.report.advice import advice
 from ele_core.report.drawings import Drawings
@@ -23,6 +22,7 @@ from ele_core.report.measured import Measured, Wanted, metrics_of
 from ele_core.report.provenance import provenance
 from ele_core.report.ranks import ranks
 from ele_core.report.trajectories import trajectories, usable
+from ele_core.report.trust import trust_of
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -54,6 +54,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
     ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
     if drawings.failures:
         context.monitor.message(f"{counted(drawings.failures, 'drawing')} failed and will be shown as text")
+    trust = trust_of(measured, model)
     shown = {
         "provenance": provenance(run, measured),
         "numbers": headline.numbers(),
@@ -64,6 +65,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
             *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.baselines)]),
             *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders(model)),
         ],
+        **trust,
         "primary": label(primary.name),
         "count": counted(len(measured), "prediction"),
     }
@@ -79,7 +81,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
             }
             for name, metric in metrics.items()
         ],
-        "rows": table_of(measured),
+        "rows": measured.columns(),
         "properties": properties(model, truths),
         "groups": chosen.groups,
         "drawn": chosen.drawn,
@@ -87,6 +89,7 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         "maps": [dataclasses.asdict(m) for m in embedding_maps(model, truths, queries, context)],
         "trajectories": [dataclasses.asdict(way) for way in ways],
         "drawings": drawings.stored,
+        "trust": trust["trust"],
     }
     return Contents(shown, data)
 
@@ -101,12 +104,6 @@ def regression(learned: Sequence[Curve], run: Run) -> Curve | None:
 def other_decoders(model: Model) -> list[str]:
     """The decoders that work with the model, without the one that was used."""
     return [choice.name for choice in usable(model)[1:]]
-
-
-def table_of(measured: Measured) -> dict[str, Any]:
-    """The predictions by column: texts, energies, metrics, and the best cases of metrics that are not proven."""
-    others = {} if measured.other_truths is None else {OTHERS: measured.other_truths}
-    return {**measured.texts, **others, "energy": measured.energies, "metrics": measured.values, "best": measured.best}
 
 
 def properties(model: Model, truths: Any) -> dict[str, list[float]]:

@@ -16,7 +16,7 @@ FIRST = "theme.js"
 SCRIPTS = {
     "report.html": (
         *("page.js", "charts.js", "curves.js", "gallery.js", "table.js"),
-        *("sizes.js", "embedding.js", "steps.js", "trajectory.js"),
+        *("sizes.js", "trust.js", "embedding.js", "steps.js", "trajectory.js"),
     ),
     "compare.html": ("page.js", "charts.js", "compare.js"),
     "try.html": ("page.js", "charts.js", "steps.js", "try.js"),

@@ -27,8 +27,21 @@ const SORTS = (() => {
     input: ["input, A to Z", text("input")],
     order: ["order of the data", (a, b) => a - b],
   };
+  if (ROWS.confidence) {
+    sorts.sure = ["confidence, high first", by((row) => ROWS.confidence[row], -1)];
+    sorts.unsure = ["confidence, low first", by((row) => ROWS.confidence[row], 1)];
+  }
   return sorts;
 })();
+
+const SURE = 0.9, DOUBTFUL = 0.5;
+const OUTCOMES = {
+  all: () => true,
+  right: isRight,
+  wrong: (row) => !isRight(row),
+  confident: (row) => !isRight(row) && ROWS.confidence[row] >= SURE,
+  doubtful: (row) => isRight(row) && ROWS.confidence[row] < DOUBTFUL,
+};
 
 function plain(row, side) {
   const drawn = DATA.drawn[row];
@@ -46,7 +59,8 @@ function example(row) {
   return element("article", { class: "example", "data-row": row },
     element("header", {},
       element("div", { class: "input" }, ROWS.input[row]),
-      element("div", { class: "meta" }, chip(row), element("span", {}, `energy ${number(ROWS.energy[row], 3)}`), others)),
+      element("div", { class: "meta" }, chip(row), element("span", {}, `energy ${number(ROWS.energy[row], 3)}`),
+        ROWS.confidence ? element("span", {}, `confidence ${number(ROWS.confidence[row], 3)}`) : null, others)),
     element("div", { class: "pair" }, pane(0, "prediction"), pane(1, "truth")),
     ROWS.other_truths?.[row] ? element("p", { class: "faint" }, `Also right: ${ROWS.other_truths[row]}`) : null);
 }
@@ -55,7 +69,7 @@ function selected() {
   const group = byId("gallery-group").value, outcome = byId("gallery-outcome").value;
   const words = byId("gallery-find").value.trim().toLowerCase();
   let rows = group === "all" ? [...Array(COUNT).keys()] : group === "drawn" ? interleaved() : [...DATA.groups[group]];
-  if (outcome !== "all") rows = rows.filter((row) => isRight(row) === (outcome === "right"));
+  rows = rows.filter(OUTCOMES[outcome]);
   if (words) rows = rows.filter((row) => [ROWS.input, ROWS.prediction, ROWS.truth, ROWS.other_truths ?? []].some((texts) => (texts[row] ?? "").toLowerCase().includes(words)));
   const order = SORTS[byId("gallery-sort").value][1];
   return order ? rows.sort(order) : rows;

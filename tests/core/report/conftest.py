@@ -16,7 +16,10 @@ from ele_core.report import Wanted, write_report
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 
-WORDS = ("task.size=260", "task.validation=20", "task.test=60", "regressor.training.epochs=4")
+WORDS = (
+    *("task.size=300", "task.validation=20", "task.test=60"),
+    *("calibration.pairs=40", "calibration.structures=5", "regressor.training.epochs=4"),
+)
 MOLECULES = (
     "task.size=600",
     "task.validation=50",

@@ -328,3 +328,26 @@ def test_a_distance_that_is_not_proven_is_shown_with_both_bounds(visit, words_ru
         shown.locator("#table-csv").click()
     header = Path(download.value.path()).read_text("utf-8").splitlines()[0]
     assert header.endswith("edit_distance,edit_distance_at_least,exact")
+
+
+def test_trust_is_shown_and_predictions_can_be_filtered_by_it(visit, words_page):
+    shown = visit(words_page)
+    assert shown.locator("#trust").is_visible()
+    assert shown.locator("#reliability circle").count() >= 1
+    assert shown.locator("#risk path.line").count() == 1
+    assert shown.locator("#trust tbody").last.locator("tr").count() == 4, "one row for each coverage"
+    shown.select_option("#gallery-group", "all")
+    shown.select_option("#gallery-sort", "unsure")
+    doubts = [text.split("confidence ")[1].split()[0] for text in shown.locator("#gallery .meta").all_inner_texts()]
+    assert [float(text) for text in doubts] == sorted(float(text) for text in doubts)
+    for outcome in ("confident", "doubtful"):
+        shown.select_option("#gallery-outcome", outcome)
+        kept = shown.locator("#gallery .meta").all_inner_texts()
+        assert all((float(text.split("confidence ")[1].split()[0]) >= 0.9) == (outcome == "confident") for text in kept)
+
+
+def test_a_page_without_a_calibration_says_how_to_add_one(visit, molecules_page):
+    shown = visit(molecules_page)
+    assert shown.locator("#trust").count() == 0
+    assert "ele calibrate" in shown.locator("#no-trust").inner_text()
+    assert "confident" not in shown.locator("#gallery-outcome").inner_html()
