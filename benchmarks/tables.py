@@ -28,7 +28,8 @@ from ele_sequences.g2p.task import GraphemesToPhonemes
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", RESULTS / "index.md", *sorted((ROOT / "docs" / "tasks").glob("*.md")))
+TRUST = ROOT / "docs" / "how-to" / "trust.md"
+PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, *sorted((ROOT / "docs" / "tasks").glob("*.md")))
 MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -680,6 +681,127 @@ def table1_oracle(scale: str) -> str:
     )
 
 
+TRUSTED = {"search": "`search`", "search-wide": "`search`, width 12, 100 structures"}
+"""The records of trust, by file, and how their decoders are called."""
+
+
+def trust(name: str = "search") -> dict[str, Any] | None:
+    """A record of benchmarks/trust.py; None if there is none."""
+    file = RESULTS / "trust" / f"{name}.json"
+    return json.loads(file.read_text("utf-8")) if file.is_file() else None
+
+
+def trust_confidence() -> str:
+    """Area under the curve and calibration error of confidence, and of each signal alone."""
+    if (found := trust()) is None:
+        return MISSING
+    test = found["test"]
+    head = f"Of {test['examples']:,} test molecules {share(test['exact'])} are exact.\n\n"
+    rows = [["**confidence**", f"{test['auc']:.3f}", f"{test['calibration_error']:.3f}"]]
+    rows += [[f"{name} alone", f"{value:.3f}", "–"] for name, value in test["signals"].items()]
+    expected = test["expected"]
+    tail = f"Mean expected `{expected['metric']}` {expected['expected']:.3f}, measured {expected['measured']:.3f}."
+    return f"{head}{table(['', 'area under the curve', 'calibration error'], rows)}\n\n{tail}"
+
+
+def trust_accepted() -> str:
+    """How many answers have at least a confidence, and how many of them are wrong."""
+    if (found := trust()) is None:
+        return MISSING
+    rows = [
+        [f"{row['least_confidence']:g}", f"{row['accepted']:,}", f"{row['accepted'] - row['exact']:,}"]
+        for row in found["test"]["accepted"]
+    ]
+    return table(["confidence at least", f"accepted of {found['test']['examples']:,}", "wrong among them"], rows)
+
+
+def trust_set_row(first: Sequence[str], row: dict[str, Any]) -> list[str]:
+    """The measured coverage and the sizes of the sets of one promise."""
+    if "refused" in row:
+        return [*first, "cannot be promised", "–", "–", "–", "–"]
+    held = f"{row['covered']:.3f} ({row['standard_error']:.3f})"
+    return [*first, held, f"{row['mean_size']:.2f}", f"{row['median_size']:g}", share(row["empty"]), share(row["cut"])]
+
+
+SETS = ["asked for", "holds the truth (by chance ±)", "mean size", "median", "empty", "cut"]
+
+
+def trust_sets() -> str:
+    """Coverage and sizes of prediction sets on the test pairs."""
+    runs = [(label, found) for name, label in TRUSTED.items() if (found := trust(name)) is not None]
+    rows = [trust_set_row([label, f"{s['coverage']:g}"], s) for label, found in runs for s in found["test"]["sets"]]
+    return table(["decoder", *SETS], rows) if rows else MISSING
+
+
+def trust_library() -> str:
+    """Coverage and sizes of sets from a fixed library."""
+    if (found := trust()) is None:
+        return MISSING
+    rows = [
+        trust_set_row([f"{each['library']} ({each['structures']:,})", f"{own['coverage']:g}"], own)
+        for each in found["library"]
+        for own in each["sets"]
+    ]
+    return table(["library", *SETS], rows)
+
+
+def trust_divisions() -> str:
+    """Mean coverage over random divisions."""
+    runs = [(label, found) for name, label in TRUSTED.items() if (found := trust(name)) is not None]
+    rows = [
+        [label, f"{row['coverage']:g}", f"{row['mean']:.4f}", f"{row['deviation']:.4f}"]
+        for label, found in runs
+        for row in found["divisions"]
+    ]
+    return table(["decoder", "asked for", "mean of 1,000 divisions", "standard deviation"], rows) if rows else MISSING
+
+
+def trust_sizes() -> str:
+    """Coverage for each size at 0.9, with one threshold and with one for each group."""
+    if (found := trust()) is None:
+        return MISSING
+    plain = next(own for own in found["test"]["sets"] if own["coverage"] == 0.9)
+    (name,) = list(plain["by_property"])[:1]
+    own = next(s for s in found["by_property"] if s["promise"] == f"coverage 0.9 for each {name}")
+    each = {row["value"]: row["covered"] for row in own.get("by_property", {}).get(name, [])}
+    rows = [
+        [f"{row['value']:g}", f"{row['examples']:,}", f"{row['covered']:.3f}", f"{each.get(row['value'], 0):.3f}"]
+        for row in plain["by_property"][name]
+    ]
+    rows.append(["mean set size", "", f"{plain['mean_size']:.2f}", f"{own.get('mean_size', 0):.2f}"])
+    return table([name, "test pairs", "coverage 0.9", f"coverage 0.9, `--by {name}`"], rows)
+
+
+def trust_risks() -> str:
+    """Measured distance to the nearest structure of sets with a bounded risk."""
+    if (found := trust()) is None:
+        return MISSING
+    rows = []
+    for row in found["risks"]:
+        refused = "refused" in row
+        measured = ["cannot be promised", "–"] if refused else [f"{row['measured']:.3f}", f"{row['mean_size']:.2f}"]
+        rows.append([f"{row['risk']:g}", *measured])
+    return table(["risk asked for", "measured", "mean set size"], rows)
+
+
+def trust_commands() -> str:
+    """The command, date and training of each record."""
+    runs = [found for name in TRUSTED if (found := trust(name)) is not None]
+    rows = [
+        [
+            f"`{found['command']}`",
+            found["date"],
+            str(found["seed"]),
+            f"{found['sizes']['train']:,} / {found['sizes']['calibration']:,} / {found['sizes']['test']:,}",
+            " and ".join(f"{part['epochs']:g}" for part in found["training"].values()),
+        ]
+        for found in runs
+    ]
+    return (
+        table(["command", "date", "seed", "training / calibration / test pairs", "epochs"], rows) if rows else MISSING
+    )
+
+
 def loaded(name: str) -> Any:
     """Load a file of the recorded results."""
     return json.loads((RESULTS / name).read_text("utf-8"))
@@ -765,6 +887,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "trust-confidence": trust_confidence,
+    "trust-accepted": trust_accepted,
+    "trust-sets": trust_sets,
+    "trust-library": trust_library,
+    "trust-divisions": trust_divisions,
+    "trust-sizes": trust_sizes,
+    "trust-risks": trust_risks,
+    "trust-commands": trust_commands,
     "smi2mol": smi2mol,
     "moses": moses,
     "ms2mol": ms2mol,

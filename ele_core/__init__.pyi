@@ -77,6 +77,7 @@ from .model.results import DecodingPath as DecodingPath
 from .model.results import PathStep as PathStep
 from .model.results import Prediction as Prediction
 from .model.results import Predictions as Predictions
+from .model.trust.sets import PredictionSets as PredictionSets
 from .numerics.edit_distance import edit_distances as edit_distances
 from .numerics.keys import member as member
 from .numerics.keys import mix as mix

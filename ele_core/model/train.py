@@ -47,16 +47,18 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     model.candidates = model.embed_candidates(outputs, processes=context.processes)
     rows, truths = prepared.examples("validation")
     model = select(model, prepared.packed[rows], truths, context)
-    return calibrated(model, prepared, context) if len(data.calibration) else model
-
-
-def calibrated(model: Model, prepared: Prepared, context: Context, split: str = "calibration") -> Model:
-    """Return the model with a calibration learned from a split of its data, and report how many answers are exact."""
-    rows, truths = prepared.examples(split)
-    model = calibrate(model, prepared.packed[rows], truths, f"{split} split", dataclasses.replace(context, work=Work()))
-    assert model.calibration is not None
-    context.monitor.message(described(model.calibration))
+    if len(data.calibration):
+        model = calibrated(model, prepared, "calibration", context)
+        assert model.calibration is not None
+        context.monitor.message(described(model.calibration))
     return model
+
+
+def calibrated(model: Model, prepared: Prepared, split: str, context: Context) -> Model:
+    """Return the model with a calibration learned from a split of its data."""
+    rows, truths = prepared.examples(split)
+    quiet = dataclasses.replace(context, work=Work())
+    return calibrate(model, prepared.packed[rows], truths, f"{split} split", quiet)
 
 
 def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:

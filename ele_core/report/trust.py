@@ -10,7 +10,7 @@ from ele_core.report.measured import Measured
 
 
 def trust_of(measured: Measured, model: Model) -> dict[str, Any]:
-    """Return `trust`: what confidence and sets are worth, or None; and `no_trust`: then how to add them, in a sentence."""
+    """Return `trust`: what confidence and sets are worth, or None; `no_trust`: then a sentence on how to add them."""
     reason = without_confidence(model, None)
     said = f"{reason[0].upper()}{reason[1:]}. To add one: ele calibrate, with the folder of this run." if reason else ""
     return {"trust": measured.outcome.trust or None, "no_trust": said}

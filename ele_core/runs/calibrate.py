@@ -63,7 +63,7 @@ def from_splits(model: Model, run: Run, context: Context) -> Model:
     split = "calibration" if len(prepared.data.calibration) else "validation"
     if split == "validation":
         context.monitor.message(VALIDATION)
-    return calibrated(model, prepared, context, split)
+    return calibrated(model, prepared, split, context)
 
 
 def from_file(model: Model, data: DataConfig, context: Context) -> Model:

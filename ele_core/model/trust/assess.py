@@ -87,7 +87,7 @@ def assess_sets(
         "promise": str(promise),
         "coverage": promise.coverage,
         "covered": covered,
-        "standard_error": (covered * (1 - covered) / len(held)) ** 0.5,
+        "standard_error": standard_error(promise.coverage or covered, len(held), len(trust.calibration)),
         "mean_size": float(sizes.mean()),
         "median_size": float(sizes.median()),
         "largest_size": int(sizes.max()),
@@ -96,6 +96,11 @@ def assess_sets(
         "sizes": torch.bincount(sets.sizes, minlength=2).tolist(),
         "by_property": covered_by_property(space, truths, held),
     }
+
+
+def standard_error(coverage: float, examples: int, calibration: int) -> float:
+    """How far a measured coverage is from the promised one by chance: both samples are finite."""
+    return (coverage * (1 - coverage) * (1 / examples + 1 / calibration)) ** 0.5
 
 
 def covered_by_property(
