@@ -769,7 +769,12 @@ def trust_sizes() -> str:
         for row in plain["by_property"][name]
     ]
     rows.append(["mean set size", "", f"{plain['mean_size']:.2f}", f"{own.get('mean_size', 0):.2f}"])
-    return table([name, "test pairs", "coverage 0.9", f"coverage 0.9, `--by {name}`"], rows)
+    shown = table([name, "test pairs", "coverage 0.9", f"coverage 0.9, `--by {name}`"], rows)
+    groups = [
+        f"{row['from']:g} to {row['to']:g} {name} {row['mean']:.3f} ± {row['deviation']:.3f}"
+        for row in found["divisions_by_property"][name]
+    ]
+    return f"{shown}\n\nOver 1,000 divisions, with a threshold for each group: {', '.join(groups)}."
 
 
 def trust_risks() -> str:

@@ -5,7 +5,8 @@
 RUN was trained with calibration.pairs, or calibrated by `ele calibrate`. Measured are confidence (area under the curve,
 calibration error, each signal alone), prediction sets (coverage, sizes; by a property of the structures; with a bounded
 risk), and the coverage over many random divisions of the calibration and test pairs into two halves, which shows the
-promise without the luck of one division. `--library` also measures sets from a fixed library, the training outputs with
+promise without the luck of one division. With --output a figure is drawn beside the
+record. `--library` also measures sets from a fixed library, the training outputs with
 and without the truths, decoded by `candidates`.
 """
 
@@ -26,14 +27,16 @@ from ele_core import Choice, Context
 from ele_core.data.prepare import Prepared
 from ele_core.data.truths import Truths
 from ele_core.errors import EleError
+from ele_core.experiments.sweep.figure import STYLE
 from ele_core.files.atomic import write_text
 from ele_core.model.evaluate import measure
 from ele_core.model.model import Model
 from ele_core.model.trust import judged
 from ele_core.model.trust.assess import COVERAGES, assess, assess_sets, cross_validated, set_line, share
+from ele_core.model.trust.calibration import properties_of
 from ele_core.model.trust.sets import Promise, prediction_sets
 from ele_core.model.trust.truths import energy_of_truth, nearest_losses, rank_of_truth
-from ele_core.numerics.conformal import threshold
+from ele_core.numerics.conformal import examples_needed, group_of, merged_groups, threshold
 from ele_core.runs.run import Run
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
@@ -54,6 +57,7 @@ def main() -> None:
         print(set_line(each) if "covered" in each or "refused" in each else each)
     if options.output:
         write_text(options.output, json.dumps(result, indent=2) + "\n")
+        draw(result["test"], options.output.with_suffix(".svg"))
 
 
 def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
@@ -68,6 +72,9 @@ def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
     seconds = time.monotonic() - started
     assert trust is not None, "the run is not calibrated for these options"
     rank = rank_of_truth(model.space, trust.found, truths)
+    scores = torch.cat([trust.calibration.scores, energy_of_truth(trust.found, rank)])
+    own = properties_of(model.space, trust.found, truths, rank)
+    values = {name: torch.cat([known, own[name]]) for name, known in trust.calibration.properties.items()}
     return {
         "command": shlex.join(["python", "benchmarks/trust.py", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -81,7 +88,8 @@ def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "cross_validated": cross_validated(trust.calibration),
         "test": assess(model.space, trust, truths, measure(model.space, decoding.best, truths, context)),
-        "divisions": divisions(torch.cat([trust.calibration.scores, energy_of_truth(trust.found, rank)])),
+        "divisions": divisions(scores),
+        "divisions_by_property": {name: divisions_by(scores, column) for name, column in values.items()},
         "by_property": [
             assess_sets(model.space, trust, rank, truths, Promise(level, by))
             for by in trust.calibration.properties
@@ -90,6 +98,25 @@ def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
         "risks": [risk(model, trust, truths, level) for level in RISKS],
         "library": libraries(model, prepared, context) if library else [],
     }
+
+
+def draw(test: dict[str, Any], file: Path) -> None:
+    """Draw the share of right answers by confidence, and the error of the most confident answers."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        left.plot([0, 1], [0, 1], color="0.6", linestyle="--")
+        own = [(each["confidence"], each["right"], each["examples"]) for each in test["reliability"]]
+        most = max(count for _, _, count in own)
+        left.scatter(*zip(*[pair[:2] for pair in own], strict=True), s=[20 + 180 * count / most for *_, count in own])
+        left.set(xlabel="confidence", ylabel="share of right answers", xlim=(0, 1.02), ylim=(0, 1.02))
+        right.plot(*zip(*test["risk_by_coverage"], strict=True))
+        right.set(xlabel="share of answers accepted, the most confident first", ylabel="wrong among them", xlim=(0, 1))
+        right.yaxis.set_major_formatter("{x:.0%}")
+        figure.savefig(file, format="svg", metadata={"Date": None})
 
 
 def divisions(scores: Tensor) -> list[dict[str, float]]:
@@ -102,6 +129,20 @@ def divisions(scores: Tensor) -> list[dict[str, float]]:
         if all(limit < float("inf") for limit in limits):
             held = torch.tensor([share(scores[o[half:]] <= limit) for o, limit in zip(orders, limits, strict=True)])
             found.append({"coverage": level, "mean": float(held.mean()), "deviation": float(held.std())})
+    return found
+
+
+def divisions_by(scores: Tensor, values: Tensor, level: float = 0.9) -> list[dict[str, float]]:
+    """The same at one coverage for each group of values, with a threshold of its own; groups are those of all pairs."""
+    ends = merged_groups(values, 4 * examples_needed(level))
+    place = group_of(values, ends)
+    found = []
+    for number in range(len(ends)):
+        own = values[place == number]
+        for held in divisions(scores[place == number]):
+            if held["coverage"] == level:
+                ranged = {"from": float(own.min()), "to": float(own.max()), "pairs": len(own)}
+                found.append({**ranged, **held})
     return found
 
 

@@ -14,6 +14,7 @@ from ele_core.interfaces import Choice
 from ele_core.model.files import load_model
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
+from ele_core.model.trust import judged
 from ele_core.plugins import Registry
 from ele_core.report.drawings import Drawings
 from ele_core.report.page import render
@@ -105,8 +106,8 @@ class Trial:
         except DataError as error:
             raise DataError(error.reason) from None  # without its position: there is only one input
         context = Context(self.model.config.seed, self.model.device)
-        decoding = self.model.decode(queries, choice, top_k=top_k, trace=True, context=context)
-        return Predictions(self.model.space, [text], decoding)
+        decoding, trust = judged.decode(self.model, queries, choice, top_k=top_k, trace=True, context=context)
+        return Predictions(self.model.space, [text], decoding, trust=trust)
 
     def _drawn(self, found: Predictions, truth: str | None) -> dict[str, Any]:
         """Answers and steps; what differs from the truth is marked, or from the best answer if no truth is known."""
@@ -114,7 +115,9 @@ class Trial:
         (prediction,) = found
         texts = [space.format(obj) for obj in prediction.objects]
         goal = texts[0] if truth is None else truth
-        columns = {"energy": prediction.energies}
+        columns = [{"energy": energy} for energy in prediction.energies]
+        if prediction.confidence is not None:
+            columns[0]["confidence"] = prediction.confidence
         right = [None] * len(texts) if truth is None else self._right(prediction.objects, truth)
         path = found.trace() if found.decoding.trace is not None else ()
         energies = [step.energy for step in path]
@@ -124,7 +127,7 @@ class Trial:
             "answers": [
                 {
                     "drawing": drawings.number(text, None if text == goal else goal),
-                    "values": {name: values[rank] for name, values in columns.items()},
+                    "values": columns[rank],
                     "right": right[rank],
                 }
                 for rank, text in enumerate(texts)

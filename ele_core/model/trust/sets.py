@@ -184,7 +184,7 @@ def require_finite(scores: Tensor, coverage: float, group: str) -> float:
     if math.isinf(limit):
         most = math.floor(1000 * most_coverage(scores)) / 1000
         what = f"{coverage:g} cannot be promised{of}: the truth is not among the structures found often enough."
-        fix = f"Ask for at most {most:g}, or set calibration.structures or the decoder's width higher and train again."
+        fix = f"Ask for at most {most:g}, or find more: ele calibrate RUN --set calibration.structures=100."
         raise DataError(what, where=where, fix=fix)
     return limit
 
