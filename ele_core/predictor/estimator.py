@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from ele_core import config as configuration
 from ele_core.data.truths import packed_truths
 from ele_core.errors import ConfigError
@@ -21,6 +18,7 @@ from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.predictor.learned_loss import LearnedLossMethods
 from ele_core.predictor.parameters import Parameters, not_fitted
 from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context
@@ -41,7 +39,7 @@ Constraints = Any
 """A mapping such as `{"formula": "C9H8O4"}` for all inputs, or a sequence with a mapping or None for each."""
 
 
-class StructuredPredictor(Parameters):
+class StructuredPredictor(Parameters, LearnedLossMethods):
     """A scikit-learn estimator that predicts structures from inputs, with a loss learned on the structures.
 
     `output`, `input`, `surrogate`, `regressor` and `decoder` are each the name of a component, or a mapping of its name
@@ -195,12 +193,6 @@ class StructuredPredictor(Parameters):
         """Return the predictions as a pandas table: `decode`, then `Predictions.to_dataframe`."""
         found = self.decode(X, decoder=decoder, top_k=top_k, candidates=candidates, constraints=constraints)
         return found.to_dataframe()
-
-    def embed(self, objects: Examples) -> npt.NDArray[np.float32]:
-        """Return ψ(y), the embedding of each object: (n, dim). Squared distances between them are the learned loss."""
-        given = as_list(objects, "output", "embed")
-        embeddings: npt.NDArray[np.float32] = self._fitted().embed(given, self._context()).cpu().numpy()
-        return embeddings
 
     def evaluate(
         self,
