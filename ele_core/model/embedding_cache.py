@@ -79,15 +79,16 @@ class EmbeddingCache:
 def written(
     folder: Path, identity: dict[str, Any], chunks: Iterable[Chunk], precision: Precision, source: OutputFile
 ) -> Iterator[Chunk]:
-    """Yield the chunks, and store them in a new folder, which is there only once all of them are."""
+    """Yield the chunks as they are stored, in a new folder, which is there only once all of them are."""
     count = dim = 0
     with new_folder(folder) as fresh:
         with (fresh / ROWS).open("wb") as rows, (fresh / EMBEDDINGS).open("wb") as embeddings:
             for numbers, values in chunks:
                 count, dim = count + len(numbers), values.shape[1]
                 rows.write(numbers.cpu().numpy().astype(np.int64).tobytes())
-                embeddings.write(values.cpu().numpy().astype(precision).tobytes())
-                yield numbers, values
+                stored = values.cpu().numpy().astype(precision)
+                embeddings.write(stored.tobytes())
+                yield numbers, torch.from_numpy(stored.astype(np.float32))
         found = {"rows": source.rows, "left_out": source.left_out, "count": count, "dim": dim, "precision": precision}
         write_text(fresh / DESCRIPTION, json.dumps({**identity, **found}, indent=2) + "\n")
 
