@@ -52,7 +52,8 @@ class LearnedLossMethods:
         """Return the `k` nearest neighbours of each object by the learned loss, nearest first.
 
         They are searched `among` other objects, by default among the different training outputs. An object that is
-        there itself is its own nearest neighbour, at distance 0. For files of millions, use `ele neighbours`.
+        there itself is its own nearest neighbour, at distance 0 but for rounding. For files of millions, use
+        `ele neighbours`.
         """
         given = as_list(objects, "output", "neighbours")
         others = None if among is None else as_list(among, "output", "among")
