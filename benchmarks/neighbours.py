@@ -1,9 +1,9 @@
 """The time and the memory of `ele neighbours` by the number of structures that are searched.
 
-    python benchmarks/neighbours.py RUN FILE [--objects N] [--rows N …] [-k K] [--output FILE]
+    python benchmarks/neighbours.py RUN [FILE] [--objects N] [--rows N …] [-k K] [--output FILE]
 
 RUN: a finished run whose output space holds the structures of FILE, such as one of `moses`. FILE: a CSV with a header,
-such as train.csv of MOSES (in the wheel of molsets 0.3.1). Its last N rows are the objects whose neighbours are wanted;
+such as train.csv of MOSES (in the wheel of molsets 0.3.1); by default the SMILES of QM9. Its last N rows are the objects whose neighbours are wanted;
 its first rows are searched, as many as each of --rows says, by default all. Each number is searched twice, in processes
 of their own: while embeddings are computed and kept with `--cache`, and again from the cache. Peak memory is that of
 the process, with Python, torch and RDKit.
@@ -31,7 +31,7 @@ from ele_core.runs.saved import open_model
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="a finished run")
-    parser.add_argument("file", type=Path, help="a CSV of structures")
+    parser.add_argument("file", type=Path, nargs="?", help="a CSV of structures (default: QM9)")
     parser.add_argument("--objects", type=int, default=1000, help="objects whose neighbours are wanted (default 1,000)")
     parser.add_argument("--rows", nargs="+", type=int, help="numbers of rows to search (default: all)")
     parser.add_argument("-k", type=int, default=10, help="neighbours of each object (default 10)")
@@ -46,9 +46,10 @@ def main() -> None:
 def measured(options: argparse.Namespace) -> dict[str, Any]:
     """Search as many rows as each number says, with and without a cache."""
     model = open_model(options.run).model()
-    with options.file.open(encoding="utf-8") as stream:
-        total = sum(1 for _ in stream) - 1
     with tempfile.TemporaryDirectory() as folder:
+        options.file = options.file or qm9_file(Path(folder) / "qm9.csv")
+        with options.file.open(encoding="utf-8") as stream:
+            total = sum(1 for _ in stream) - 1
         objects = part(options.file, Path(folder) / "objects.csv", total - options.objects, total)
         results = [searched(options, Path(folder), objects, rows) for rows in options.rows or [total]]
     return {
@@ -62,6 +63,14 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         "results": results,
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": 1},
     }
+
+
+def qm9_file(file: Path) -> Path:
+    """Write the SMILES of QM9."""
+    from ele_graphs.molecules.sources import qm9
+
+    file.write_text("\n".join(["smiles", *qm9().texts()]) + "\n", encoding="utf-8")
+    return file
 
 
 def shown(word: str) -> str:
