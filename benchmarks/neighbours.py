@@ -2,11 +2,11 @@
 
     python benchmarks/neighbours.py RUN [FILE] [--objects N] [--rows N …] [-k K] [--output FILE]
 
-RUN: a finished run whose output space holds the structures of FILE, such as one of `moses`. FILE: a CSV with a header,
-such as train.csv of MOSES (in the wheel of molsets 0.3.1); by default the SMILES of QM9. Its last N rows are the objects whose neighbours are wanted;
-its first rows are searched, as many as each of --rows says, by default all. Each number is searched twice, in processes
-of their own: while embeddings are computed and kept with `--cache`, and again from the cache. Peak memory is that of
-the process, with Python, torch and RDKit.
+RUN: a finished run whose output space holds the structures of FILE, such as one of `moses`. FILE: a CSV with a
+header, such as train.csv of MOSES (in the wheel of molsets 0.3.1); by default the SMILES of QM9. Its last N rows are
+the objects whose neighbours are wanted; its first rows are searched, as many as each of --rows says, by default all.
+Each number is searched twice, in processes of their own: while embeddings are computed and kept with `--cache`, and
+again from the cache. Peak memory is that of the process, with Python, torch and RDKit.
 """
 
 import argparse

@@ -100,8 +100,7 @@ def neighbours(
         context = context_for(model.config, console.monitor(), processes)
         objects = read_objects(model, file, column, known)
         searched = Searched(model, among, among_column or column, known, context)
-        precision = "float16" if half else "float32"
-        found = searched.nearest(objects.embeddings(model), k, Path(cache) if cache else None, precision)
+        found = searched.nearest(objects.embeddings(model), k, Path(cache) if cache else None, half=half)
         if processes.main:
             table = NeighbourTable(objects, found.distances, found.rows, searched.texts(found.rows))
             content = table.written(target, as_json=console.as_json)

@@ -88,7 +88,7 @@ class LearnedLoss(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move the surrogate to wherever this module is moved."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.surrogate.to(self.place.device)
         return self
 

@@ -75,11 +75,11 @@ class Searched:
         self.context = context
         self.source = None if file is None else OutputFile(file, model.space, readers, column, usual_column(model))
 
-    def nearest(self, queries: Tensor, k: int, cache: Path | None, precision: Precision) -> Nearest:
-        """Return the k nearest for each query, of what all processes searched."""
+    def nearest(self, queries: Tensor, k: int, cache: Path | None, *, half: bool = False) -> Nearest:
+        """Return the k nearest for each query, of what all processes searched; `half`: a cache in half precision."""
         if self.source is None:
             return nearest_among(queries, k, known_chunks(self.model, self.context.monitor))
-        found = nearest_among(queries, k, self._chunks(self.source, cache, precision))
+        found = nearest_among(queries, k, self._chunks(self.source, cache, "float16" if half else "float32"))
         found = together(found, self.source, self.context)
         self.context.monitor.message(self.source.summary())
         if not found.rows.shape[1]:

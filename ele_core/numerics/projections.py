@@ -113,7 +113,8 @@ def _birkhoff_gradient(projected: Tensor, gradient: Tensor) -> Tensor:
     sums = torch.cat([inside.sum(dim=-1), inside.sum(dim=-2)], dim=-1)
     inverse = torch.linalg.pinv(torch.cat([above, below], dim=-2), hermitian=True)
     a, b = (inverse @ sums[..., None]).squeeze(-1).tensor_split(2, dim=-1)
-    return ((inside - a[..., :, None] - b[..., None, :]) * support).to(gradient.dtype)
+    found: Tensor = (inside - a[..., :, None] - b[..., None, :]) * support
+    return found.to(gradient.dtype)
 
 
 def assignment(x: Tensor) -> Tensor:
