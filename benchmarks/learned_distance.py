@@ -92,7 +92,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     }
     kinds = {name: compared(*pairs, features, options.seed) for name, pairs in made.items()}
     return {
-        "command": shlex.join(["python", "benchmarks/learned_distance.py", *sys.argv[1:]]),
+        "command": shlex.join(["python", "benchmarks/learned_distance.py", *map(shown, sys.argv[1:])]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seed": options.seed,
         "split": options.split,
@@ -104,6 +104,11 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         "seconds": round(time.monotonic() - started, 1),
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
     }
+
+
+def shown(word: str) -> str:
+    """A word of the command line; of a path only the name."""
+    return Path(word).name if "/" in word else word
 
 
 # -- distances ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
 from ele_core.predictor.learned_loss import LearnedLossMethods
-from ele_core.predictor.parameters import Parameters, not_fitted
 from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
@@ -39,7 +38,7 @@ Constraints = Any
 """A mapping such as `{"formula": "C9H8O4"}` for all inputs, or a sequence with a mapping or None for each."""
 
 
-class StructuredPredictor(Parameters, LearnedLossMethods):
+class StructuredPredictor(LearnedLossMethods):
     """A scikit-learn estimator that predicts structures from inputs, with a loss learned on the structures.
 
     `output`, `input`, `surrogate`, `regressor` and `decoder` are each the name of a component, or a mapping of its name
@@ -240,12 +239,6 @@ class StructuredPredictor(Parameters, LearnedLossMethods):
         return predictor
 
     # -- inside ---------------------------------------------------------------------------------------------------
-
-    def _fitted(self) -> Model:
-        model: Model | None = getattr(self, "model_", None)
-        if model is None:
-            raise not_fitted("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
-        return model
 
     def _context(self) -> Context:
         monitor = ConsoleMonitor() if self.verbose else Monitor()

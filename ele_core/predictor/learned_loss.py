@@ -11,6 +11,7 @@ from ele_core.errors import DataError, counted
 from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.neighbours import Neighbours, neighbours
 from ele_core.numerics.nearest import squared_distances
+from ele_core.predictor.parameters import Parameters, not_fitted
 from ele_core.predictor.values import as_list
 
 if TYPE_CHECKING:
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
     from ele_core.runtime.context import Context
 
 
-class LearnedLossMethods:
-    """What an estimator offers besides predictions."""
-
-    def _fitted(self) -> Model:
-        raise NotImplementedError
+class LearnedLossMethods(Parameters):
+    """What an estimator with a fitted `model_` offers besides predictions."""
 
     def _context(self) -> Context:
         raise NotImplementedError
+
+    def _fitted(self) -> Model:
+        model: Model | None = getattr(self, "model_", None)
+        if model is None:
+            raise not_fitted("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
+        return model
 
     def embed(self, objects: Any) -> npt.NDArray[np.float32]:
         """Return ψ(y), the embedding of each object: (n, dim). Squared distances between them are the learned loss."""
