@@ -261,7 +261,7 @@ def plot(result: dict[str, Any], file: Path) -> None:
     colours = {"random": "#0072b2", "moves": "#d55e00", "nearest": "#009e73"}
     names = [name for name in result["kinds"]["random"]["spearman"] if name != "atoms and bonds"]
     with mpl.rc_context({"svg.hashsalt": "ele", "font.size": 9}):
-        figure = Figure(figsize=(2.9 * len(names), 3.0), layout="constrained")
+        figure = Figure(figsize=(2.9 * len(names), 3.6), layout="constrained")
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
             for kind, found in result["kinds"].items():
                 rows = [row for row in found["by_ged"] if row["pairs"] >= 10]
@@ -271,7 +271,7 @@ def plot(result: dict[str, Any], file: Path) -> None:
                 axes.fill_between(edits, low, high, color=colours[kind], alpha=0.15, linewidth=0)
                 axes.plot(edits, middle, "o-", markersize=3, color=colours[kind], label=f"{kind}, ρ = {rho:.2f}")
             axes.set(title=name, xlabel="graph edit distance", ylim=(0, None), xlim=(0, None))
-            axes.legend(frameon=False, fontsize=8, loc="lower right")
+            axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2))
         figure.axes[0].set_ylabel("distance: median, quartiles")
         figure.savefig(file, metadata={"Date": None})
 
