@@ -29,7 +29,9 @@ from ele_sequences.g2p.task import GraphemesToPhonemes
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 TRUST = ROOT / "docs" / "how-to" / "trust.md"
-PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, *sorted((ROOT / "docs" / "tasks").glob("*.md")))
+LEARNED_LOSS = ROOT / "docs" / "how-to" / "learned-loss.md"
+TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
+PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, *TASKS)
 MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -872,6 +874,53 @@ def keys() -> str:
     return f"{table(head, rows)}\n\nMeasured on {found['date']}."
 
 
+def neighbours() -> str:
+    """The time and memory of a search for neighbours, by the number of structures that are searched."""
+    if not (RESULTS / "neighbours.json").exists():
+        return MISSING
+    found = loaded("neighbours.json")
+    rows = [
+        [
+            f"{each['rows']:,}",
+            f"{each['computed']['seconds']:,.0f} s",
+            f"{each['computed']['cpu_seconds']:,.0f} s",
+            f"{each['computed']['peak_megabytes']:,} MB",
+            f"{each['from_cache']['seconds']:,.0f} s",
+            f"{each['from_cache']['cpu_seconds']:,.0f} s",
+            f"{each['from_cache']['peak_megabytes']:,} MB",
+            f"{each['cache_megabytes']:,} MB",
+            found["date"],
+        ]
+        for each in found["results"]
+    ]
+    header = ["molecules", "search", "CPU", "memory", "from the cache", "CPU", "memory", "cache", "date"]
+    return f"{table(header, rows)}\n\n`{found['command']}`"
+
+
+def learned_distance() -> str:
+    """Rank correlations of distances with the edit distance, for each kind of pairs."""
+    if not (RESULTS / "learned-distance.json").exists():
+        return MISSING
+    found = loaded("learned-distance.json")
+    names = {
+        "random": "two test molecules",
+        "moves": "a test molecule, and 1 to 6 random moves from it",
+        "nearest": "a test molecule, and one of its ten nearest training molecules",
+    }
+    measures = list(found["kinds"]["random"]["spearman"])
+    rows = [
+        [
+            names[kind],
+            f"{pairs['pairs']:,}",
+            f"{pairs['mean_ged']:.1f}",
+            *(f"{pairs['spearman'][name]['rho']:.3f} ± {pairs['spearman'][name]['error']:.3f}" for name in measures),
+        ]
+        for kind, pairs in found["kinds"].items()
+    ]
+    header = ["pairs", "number", "mean GED", *measures]
+    return f"{table(header, rows)}\n\n`{found['command']}` ({found['date']}, seed {found['seed']})"
+
+
 def name_of(run: dict[str, Any]) -> str:
     """The decoder, the constraints that were given, and whether its query was the true embedding."""
     given = f" with the {' and '.join(run['given'])} given" if run.get("given") else ""
@@ -930,6 +979,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "search-time": search_time,
     "search-size": search_size,
     "keys": keys,
+    "neighbours": neighbours,
+    "learned-distance": learned_distance,
     "durability": durability,
     "install": install,
     "checkpoints": checkpoints,

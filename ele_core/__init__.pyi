@@ -73,6 +73,8 @@ from .interfaces import Task as Task
 from .interfaces import Trace as Trace
 from .interfaces import Variant as Variant
 from .model.evaluate import Evaluation as Evaluation
+from .model.loss import LearnedLoss as LearnedLoss
+from .model.neighbours import Neighbours as Neighbours
 from .model.results import DecodingPath as DecodingPath
 from .model.results import PathStep as PathStep
 from .model.results import Prediction as Prediction

@@ -494,7 +494,7 @@ class Surrogate(Learner):
     """
 
     differentiable: ClassVar[bool] = False
-    """Whether `energy_at` is implemented; decoders that descend along gradients need it."""
+    """Whether points can be embedded (`embed_at`); decoders that descend along gradients need it, and `LearnedLoss`."""
     spherical: ClassVar[bool] = True
     """Whether embeddings have norm 1; regressors then normalise their queries too."""
 
@@ -528,9 +528,16 @@ class Surrogate(Learner):
         """A fast estimate of the energies for each query (B, q) from the parts of structures; None: there is none."""
         return None
 
+    def embed_at(self, point: Any) -> Tensor:
+        """The embeddings (B, dim) of points, differentiable in the point. Implement it if `differentiable`."""
+        raise NotImplementedError(f"{type(self).__name__} does not embed points")
+
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
-        """The energy of point i for query i, differentiable in the point: (B,). Implement it if `differentiable`."""
-        raise NotImplementedError(f"{type(self).__name__} is not differentiable")
+        """The energy of point i for query i, differentiable in the point: (B,); by default from `embed_at`.
+
+        Implement it if the energy is another than ‖embed(y) − q‖².
+        """
+        return (queries - self.embed_at(point)).square().sum(dim=1)
 
 
 class InputSpace(Component, ABC, Generic[X]):

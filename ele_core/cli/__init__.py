@@ -18,6 +18,7 @@ from ele_core.cli.debug import debug
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.init import init
 from ele_core.cli.launch import stop_with_parent
+from ele_core.cli.neighbours import neighbours
 from ele_core.cli.new_plugin import new_plugin
 from ele_core.cli.plugins import plugins
 from ele_core.cli.predict import predict
@@ -58,6 +59,7 @@ COMMANDS = (
     compare,
     predict,
     calibrate,
+    neighbours,
     try_,
     sweep,
     tune,

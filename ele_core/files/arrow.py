@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ele_core.errors import DataError
 from ele_core.files.columns import Keep, Table
+from ele_core.files.sources import bytes_of
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 
@@ -40,6 +41,32 @@ def read_arrow(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"not a {suffix} file: {str(error).partition('.')[0]}.", where=file) from None
     return Table(file, names, {place: values(pa, table.column(names[place])) for place in chosen})
+
+
+def stream_parquet(file: str, places: Callable[[Sequence[str]], list[int]], size: int) -> Iterator[tuple[Any, None]]:
+    """The cells of chosen columns of a Parquet file, at most `size` at a time."""
+    pa = pyarrow(file)
+    with bytes_of(file) as stream:
+        try:
+            opened = pa.parquet.ParquetFile(stream)
+            names = opened.schema_arrow.names
+            chosen = places(names)
+            for batch in opened.iter_batches(batch_size=size, columns=[names[place] for place in chosen]):
+                table = pa.Table.from_batches([batch])
+                columns = {place: values(pa, table.column(names[place])) for place in chosen}
+                yield Table(file, names, columns).cells(chosen), None
+        except pa.ArrowInvalid as error:
+            raise DataError(f"not a Parquet file: {str(error).partition('.')[0]}.", where=file) from None
+
+
+def count_rows(file: str) -> int:
+    """The number of rows of a Parquet file, from its footer."""
+    pa = pyarrow(file)
+    with bytes_of(file) as stream:
+        try:
+            return int(pa.parquet.ParquetFile(stream).metadata.num_rows)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"not a Parquet file: {str(error).partition('.')[0]}.", where=file) from None
 
 
 def arrow_table(pa: Any, stream: BinaryIO) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from ele_core.errors import DataError
 from ele_core.files import arrow
-from ele_core.files.columns import FIRST, LAST, Cell, Table, Unreadable, Wanted, keep
+from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, keep
 from ele_core.files.sources import seekable_bytes_of, text_of
 from ele_core.files.text_tables import SEPARATORS, read_jsonl, read_lines, read_separated
 
@@ -76,13 +76,15 @@ def suffix_of(file: str) -> str:
 def read_text(file: str, suffix: str, wanted: Wanted | None) -> Table:
     """A table in a text file."""
     with text_of(file, newline="" if suffix in SEPARATORS else "\n") as (text, hashed):
-        if suffix in SEPARATORS:
-            table = read_separated(text, file, suffix, keep(wanted, file))
-        elif suffix in JSONL:
-            table = read_jsonl(text, file, None if wanted is None else keep(wanted, file))
-        else:
-            table = read_lines(text, file)
+        table = next(text_tables(text, file, suffix, None if wanted is None else keep(wanted, file)))
         return dataclasses.replace(table, digest=hashed.sha256.hexdigest())
+
+
+def text_tables(text: TextIO, file: str, suffix: str, keep: Keep | None, size: int | None = None) -> Iterator[Table]:
+    """The rows of a text file, in tables of `size` rows; all in one if `size` is None."""
+    if suffix in SEPARATORS:
+        return read_separated(text, file, suffix, keep or all_columns, size)
+    return read_jsonl(text, file, keep, size) if suffix in JSONL else read_lines(text, file, size)
 
 
 def read_binary(file: str, suffix: str, wanted: Wanted | None) -> Table:

@@ -8,6 +8,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,11 @@ class Lines:
         return self.last
 
 
-def read_separated(text: Iterable[str], file: str, suffix: str, keep: Keep) -> Table:
-    """Columns of a CSV or TSV with a header line; a malformed row is `Unreadable` in each of them."""
+def read_separated(text: Iterable[str], file: str, suffix: str, keep: Keep, size: int | None = None) -> Iterator[Table]:
+    """Columns of a CSV or TSV with a header line, in tables of `size` rows; None: all in one.
+
+    A malformed row is `Unreadable` in each column. There is at least one table.
+    """
     lines = Lines(text)
     first = next(lines, "")
     separator = next((each for each in SEPARATORS[suffix] if each in first), SEPARATORS[suffix][0])
@@ -52,15 +56,19 @@ def read_separated(text: Iterable[str], file: str, suffix: str, keep: Keep) -> T
         _, header = next(rows, (1, []))
         if not header:
             raise DataError("the file is empty.", where=file, fix="Name the columns in the first line.")
-        columns: dict[int, list[str]] = {place: [] for place in keep(header)}
-        starts = array("Q")
-        for start, row in rows:
-            if len(row) != len(header):
-                row = [misfit(row, len(header), separator, start, lines.count)] * len(header)
-            for place, column in columns.items():
-                column.append(row[place])
-            starts.append(start)
-    return Table(file, header, dict(columns), starts)
+        places = keep(header)
+        more = True
+        while more:
+            columns: dict[int, list[str]] = {place: [] for place in places}
+            starts = array("Q")
+            for start, row in islice(rows, size):
+                if len(row) != len(header):
+                    row = [misfit(row, len(header), separator, start, lines.count)] * len(header)
+                for place, column in columns.items():
+                    column.append(row[place])
+                starts.append(start)
+            yield Table(file, header, dict(columns), starts)
+            more = len(starts) == size
 
 
 def separated_rows(first: list[str], lines: Lines, separator: str, file: str) -> Iterator[tuple[int, list[str]]]:
@@ -100,28 +108,32 @@ def long_cells() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def read_jsonl(text: Iterable[str], file: str, keep: Keep | None) -> Table:
-    """Fields of one JSON object per line, taken by name; without `keep` all fields of all lines."""
-    records: list[dict[str, Any] | Unreadable] = []
-    lines = array("Q")
+def read_jsonl(text: Iterable[str], file: str, keep: Keep | None, size: int | None = None) -> Iterator[Table]:
+    """Fields of one JSON object per line, taken by name, in tables of `size` rows; None: all in one.
+
+    Without `keep` all fields of all lines of a table. There is at least one table.
+    """
+    numbered = ((number, line.rstrip("\r\n")) for number, line in enumerate(text, start=1) if line.strip())
     names: list[str] = []
     chosen: list[str] | None = None
-    for number, line in enumerate(text, start=1):
-        if not line.strip():
-            continue
-        record = json_record(line.rstrip("\r\n"))
-        if isinstance(record, dict):
-            if keep is not None and chosen is None:
-                names = list(record)
-                chosen = [names[place] for place in keep(names)]
-            record = fields(record, chosen, line.rstrip("\r\n"))
-        records.append(record)
-        lines.append(number)
-    if keep is None:
-        names = list(dict.fromkeys(name for record in records if isinstance(record, dict) for name in record))
-        chosen = names
-    columns = {names.index(name): [field(record, name) for record in records] for name in chosen or ()}
-    return Table(file, names, dict(columns) if names else {0: records}, lines)
+    more = True
+    while more:
+        records: list[dict[str, Any] | Unreadable] = []
+        lines = array("Q")
+        for number, line in islice(numbered, size):
+            record = json_record(line)
+            if isinstance(record, dict):
+                if keep is not None and chosen is None:
+                    names = list(record)
+                    chosen = [names[place] for place in keep(names)]
+                record = fields(record, chosen, line)
+            records.append(record)
+            lines.append(number)
+        if keep is None:
+            names = list(dict.fromkeys(name for record in records if isinstance(record, dict) for name in record))
+        columns = {names.index(name): [field(each, name) for each in records] for name in (chosen or names)}
+        yield Table(file, names, dict(columns) if names else {0: records}, lines)
+        more = len(records) == size
 
 
 def fields(record: dict[str, Any], chosen: Sequence[str] | None, line: str) -> dict[str, Any]:
@@ -151,10 +163,16 @@ def json_record(line: str) -> dict[str, Any] | Unreadable:
 NO_FIELD = Unreadable.row("", "this line has no such field.")
 
 
-def read_lines(text: Iterable[str], file: str) -> Table:
-    """Plain lines: the only column is the whole line, or its first word in .smi files. Blank lines are rows too."""
+def read_lines(text: Iterable[str], file: str, size: int | None = None) -> Iterator[Table]:
+    """Plain lines, in tables of `size` rows; None: all in one. There is at least one table.
+
+    The only column is the whole line, or its first word in .smi files. Blank lines are rows too.
+    """
     lines = (line.removesuffix("\n").removesuffix("\r") for line in text)
     if ".smi" in Path(file).suffixes:
         lines = ((line.split() or [""])[0] for line in lines)
-    column = list(lines)
-    return Table(file, (), {0: column}, range(1, len(column) + 1))
+    first, more = 1, True
+    while more:
+        column = list(islice(lines, size))
+        yield Table(file, (), {0: column}, range(first, first + len(column)))
+        first, more = first + len(column), len(column) == size

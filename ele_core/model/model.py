@@ -28,6 +28,7 @@ from ele_core.interfaces import (
     Surrogate,
 )
 from ele_core.model.constraints import read_constraints
+from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.trust.calibration import Calibration
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.blockwise import AsTensors, in_blocks
@@ -138,6 +139,20 @@ class Model:
             )
         engine.accepts(self.surrogate)
         return engine
+
+    def loss(self, *, reduction: Reduction = "mean") -> LearnedLoss:
+        """Return the learned loss as a torch module of its own, with a frozen copy of the surrogate."""
+        name = self.config.surrogate.name
+        if not self.surrogate.differentiable:
+            what = f"a loss to train with needs a gradient, which surrogate '{name}' does not have."
+            fix = "Train with a differentiable surrogate, such as --set surrogate=contrastive."
+            raise ConfigError(what, where="surrogate", fix=fix)
+        with torch.random.fork_rng(devices=[]):  # the first weights are drawn, and replaced
+            own: Surrogate = self.config.registry.create(
+                "surrogate", self.config.surrogate, self.space, path="surrogate"
+            )
+        own.restore({key: tensor.detach().clone() for key, tensor in self.surrogate.state().items()})
+        return LearnedLoss(own, reduction).to(self.device)
 
     def embed_candidates(
         self, batch: Any, owner: Tensor | None = None, processes: Processes | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +16,9 @@ from ele_core.extras import installed
 _NETWORK_LIMIT = 16
 """Rows up to this size are sorted by a network of whole-column operations; `torch.sort` is slow on short rows."""
 
+SUPPORT = 1e-9
+"""Entries of a doubly stochastic matrix that are larger than this are not zero; it is the tolerance of `birkhoff`."""
+
 
 def simplex(x: Tensor) -> Tensor:
     """Argmin over p ≥ 0 with Σ_k p_k = 1 of ‖p − x‖², for each row (the last dimension) of x: (…, n) → (…, n).
@@ -22,9 +27,16 @@ def simplex(x: Tensor) -> Tensor:
     (Duchi et al., 2008). Entries are measured from the row's maximum, so that huge rows lose no precision: the
     threshold starts at −1, and the k-th largest entry, if it is above the threshold, raises it by 1/k of the
     difference.
+
+    Differentiable in x: on the support of p a gradient loses its mean, elsewhere it is 0.
     """
     if x.dtype in (torch.float16, torch.bfloat16):
         return simplex(x.float()).to(x.dtype)
+    return _differentiable(x, _simplex, _simplex_gradient)
+
+
+def _simplex(x: Tensor) -> Tensor:
+    """`simplex` without a gradient."""
     columns = x.movedim(-1, 0)
     largest, *others = _descending(columns)
     threshold = torch.full_like(largest, -1.0)
@@ -32,6 +44,13 @@ def simplex(x: Tensor) -> Tensor:
         # In place, because sorting two or more columns has made new tensors.
         threshold.lerp_(torch.maximum(column.sub_(largest), threshold), 1 / k)
     return (columns - largest).sub_(threshold).clamp_(min=0.0).movedim(0, -1)
+
+
+def _simplex_gradient(projected: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient less its mean on the support, 0 elsewhere."""
+    support = projected > 0
+    inside = gradient * support
+    return (inside - inside.sum(dim=-1, keepdim=True) / support.sum(dim=-1, keepdim=True)) * support
 
 
 def symmetric_simplex(x: Tensor) -> Tensor:
@@ -62,7 +81,14 @@ def birkhoff(x: Tensor, *, tolerance: float = 1e-9, iterations: int = 100) -> Te
     minimise the dual ½‖max(c + a 1ᵀ + 1 bᵀ, 0)‖² − Σa − Σb. Each iteration is a damped semismooth Newton step, the
     best of a few step lengths, followed by the exact minimisation over b and then a. Computed in float64 until rows
     and columns sum to 1 within `tolerance`, or for at most `iterations`; the result is rounded to the dtype of x.
+
+    Differentiable in x: a gradient is projected onto the matrices on the support of p whose rows and columns sum to 0.
     """
+    return _differentiable(x, partial(_birkhoff, tolerance=tolerance, iterations=iterations), _birkhoff_gradient)
+
+
+def _birkhoff(x: Tensor, tolerance: float, iterations: int) -> Tensor:
+    """`birkhoff` without a gradient."""
     nodes = x.shape[-1]
     batch = x.double().reshape(x.shape[:-2].numel(), nodes, nodes)
     columns = assignment(batch)
@@ -76,6 +102,19 @@ def birkhoff(x: Tensor, *, tolerance: float = 1e-9, iterations: int = 100) -> Te
         rows[active], cols[active] = _newton_step(costs[active], rows[active], cols[active])
     result = torch.empty_like(batch).scatter_(2, index, _primal(costs, rows, cols))
     return result.reshape(x.shape).to(x.dtype)
+
+
+def _birkhoff_gradient(projected: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient less a 1ᵀ + 1 bᵀ on the support, with a and b such that rows and columns sum to 0."""
+    support = (projected > SUPPORT).double()
+    inside = gradient.double() * support
+    rows, columns = torch.diag_embed(support.sum(dim=-1)), torch.diag_embed(support.sum(dim=-2))
+    above, below = torch.cat([rows, support], dim=-1), torch.cat([support.transpose(-2, -1), columns], dim=-1)
+    sums = torch.cat([inside.sum(dim=-1), inside.sum(dim=-2)], dim=-1)
+    inverse = torch.linalg.pinv(torch.cat([above, below], dim=-2), hermitian=True)
+    a, b = (inverse @ sums[..., None]).squeeze(-1).tensor_split(2, dim=-1)
+    found: Tensor = (inside - a[..., :, None] - b[..., None, :]) * support
+    return found.to(gradient.dtype)
 
 
 def assignment(x: Tensor) -> Tensor:
@@ -119,6 +158,33 @@ def _assign(costs: NDArray[np.float64]) -> NDArray[np.int64]:
             owner[column] = row
             column, match[row] = int(match[row]), column
     return match
+
+
+Pull = Callable[[Tensor, Tensor], Tensor]
+"""The gradient in x of a projection, from the projected point and the gradient there."""
+
+
+def _differentiable(x: Tensor, project: Callable[[Tensor], Tensor], pull: Pull) -> Tensor:
+    """`project(x)`; if a gradient is wanted, with that of `pull`."""
+    if not (x.requires_grad and torch.is_grad_enabled()):
+        return project(x)
+    projected: Tensor = _Projection.apply(x, project, pull)  # type: ignore[no-untyped-call]
+    return projected
+
+
+class _Projection(torch.autograd.Function):
+    """A projection with its derivative, because its own steps are made in place or are many."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, project: Callable[[Tensor], Tensor], pull: Pull) -> Tensor:
+        projected = project(x)
+        ctx.save_for_backward(projected)
+        ctx.pull = pull
+        return projected
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.pull(ctx.saved_tensors[0], *gradients), None, None
 
 
 def _descending(columns: Tensor) -> list[Tensor]:

@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from ele_core import config as configuration
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Choice, Task
@@ -21,8 +18,7 @@ from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
 from ele_core.predictor.decoding import calibrate, decode, evaluate_pairs
-from ele_core.predictor.parameters import Parameters, not_fitted
-from ele_core.predictor.values import as_list
+from ele_core.predictor.learned_loss import LearnedLossMethods
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
@@ -41,7 +37,7 @@ Constraints = Any
 """A mapping such as `{"formula": "C9H8O4"}` for all inputs, or a sequence with a mapping or None for each."""
 
 
-class StructuredPredictor(Parameters):
+class StructuredPredictor(LearnedLossMethods):
     """A scikit-learn estimator that predicts structures from inputs, with a loss learned on the structures.
 
     `output`, `input`, `surrogate`, `regressor` and `decoder` are each the name of a component, or a mapping of its name
@@ -218,12 +214,6 @@ class StructuredPredictor(Parameters):
         found = self.decode(X, decoder=decoder, top_k=top_k, candidates=candidates, constraints=constraints)
         return found.to_dataframe()
 
-    def embed(self, objects: Examples) -> npt.NDArray[np.float32]:
-        """Return ψ(y), the embedding of each object: (n, dim). Squared distances between them are the learned loss."""
-        given = as_list(objects, "output", "embed")
-        embeddings: npt.NDArray[np.float32] = self._fitted().embed(given, self._context()).cpu().numpy()
-        return embeddings
-
     def evaluate(
         self,
         X: Examples,
@@ -268,12 +258,6 @@ class StructuredPredictor(Parameters):
         return predictor
 
     # -- inside ---------------------------------------------------------------------------------------------------
-
-    def _fitted(self) -> Model:
-        model: Model | None = getattr(self, "model_", None)
-        if model is None:
-            raise not_fitted("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
-        return model
 
     def _context(self) -> Context:
         monitor = ConsoleMonitor() if self.verbose else Monitor()

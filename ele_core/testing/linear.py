@@ -42,10 +42,7 @@ class LinearSurrogate(Surrogate):
         """Nothing is learned."""
 
     def embed(self, batch: Any) -> Tensor:
-        return self._at(self.space.relax(batch))
-
-    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
-        return (self._at(point) - queries).square().sum(dim=1)
+        return self.embed_at(self.space.relax(batch))
 
     def state(self) -> dict[str, Tensor]:
         return {"weights": self.weights}
@@ -53,7 +50,7 @@ class LinearSurrogate(Surrogate):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         self.weights = state["weights"]
 
-    def _at(self, point: Any) -> Tensor:
+    def embed_at(self, point: Any) -> Tensor:
         flat = [getattr(point, name).double().flatten(start_dim=1) for name in self.space.geometry]
         found: Tensor = torch.cat(flat, dim=1) @ self.weights
         return found

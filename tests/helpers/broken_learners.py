@@ -330,8 +330,8 @@ class LearnedSurrogate(LinearSurrogate):
     def fit(self, outputs, validation, extra, context):
         self.offset = torch.rand(self.dim, generator=context.generator("offset"), dtype=torch.float64)
 
-    def _at(self, point):
-        return super()._at(point) + self.offset
+    def embed_at(self, point):
+        return super().embed_at(point) + self.offset
 
     def state(self):
         return {"weights": self.weights, "offset": self.offset}
@@ -364,17 +364,17 @@ class LearnsItsDimension(LearnedSurrogate):
     def embed(self, batch):
         return nn.functional.pad(super().embed(batch), (0, 0 if self.size == 16 else 1))
 
-    def _at(self, point):
-        return LinearSurrogate._at(self, point)
+    def embed_at(self, point):
+        return LinearSurrogate.embed_at(self, point)
 
 
 @caught_by(SURROGATES, "check_surrogate_tells_structures_apart")
 class EmbedsAllAlike(LearnedSurrogate):
-    def _at(self, point):
-        return 0 * super()._at(point)
+    def embed_at(self, point):
+        return 0 * super().embed_at(point)
 
     def energy_at(self, queries, point):
-        zero = LinearSurrogate._at(self, point)
+        zero = LinearSurrogate.embed_at(self, point)
         return (zero - zero.detach()).sum(dim=1) + queries.square().sum(dim=1)
 
 

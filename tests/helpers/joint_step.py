@@ -21,7 +21,7 @@ OUTPUT = Choice(name="sequence", alphabet=list("0123456789"), length=6)
 
 def losses(surrogate, batch, views, processes: Processes) -> torch.Tensor:
     """The loss of each row, as the contrastive stage computes it from given views."""
-    anchors, own = (surrogate._sphere(surrogate.space.relax(part)) for part in (batch, views))
+    anchors, own = (surrogate.embed_at(surrogate.space.relax(part)) for part in (batch, views))
     keys = surrogate.space.keys(batch)
     negative = different(keys, processes.gather(keys))
     first = processes.first(len(batch))

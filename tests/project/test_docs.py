@@ -219,6 +219,17 @@ assert ["".join(word) for word in predictor.predict([*bright[:2], *dark[:2]])] =
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_on_the_learned_loss_trains_a_network_with_it(tmp_path):
+    claims = """
+assert right > 0.8
+assert nodes.grad.any() and edges.grad.any()
+"""
+    done = run_python(DOCS / "how-to" / "learned-loss.md", tmp_path, then=claims)
+    assert done.returncode == 0, done.stderr
+    assert "(2, 3)" in done.stdout
+    assert "new numbers are right" in done.stdout
+
+
 def test_the_callbacks_follow_log_and_stop_a_training(tmp_path):
     claims = """
 import json

@@ -109,7 +109,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             batch = outputs[rows]
             points = self.space.relax(batch), self.space.relax(self.space.augment(batch, generator))
-            anchors, views = (self._sphere(self._soften(point, generator).to(context.device)) for point in points)
+            anchors, views = (self.embed_at(self._soften(point, generator).to(context.device)) for point in points)
             keys = self.space.keys(batch)
             all_keys = context.processes.gather(keys)
             first = context.processes.first(len(batch))
@@ -165,11 +165,8 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         if self.outline is not None:
             self.outline = Outline.empty(self.dim) if outline is None else Outline.restored(outline, self.dim)
 
-    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
-        """‖ψ(point) − query‖² for each row, differentiable in the point."""
-        return (self._sphere(point) - queries).square().sum(dim=1)
-
-    def _sphere(self, point: Any) -> Tensor:
+    def embed_at(self, point: Any) -> Tensor:
+        """Points → (B, dim) on the unit sphere, differentiable in the point."""
         return functional.normalize(self.encoder(point), dim=1)
 
     def _soften(self, point: Any, generator: Generator) -> Any:

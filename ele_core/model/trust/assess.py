@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -100,7 +101,7 @@ def assess_sets(
 
 def standard_error(coverage: float, examples: int, calibration: int) -> float:
     """How far a measured coverage is from the promised one by chance: both samples are finite."""
-    return (coverage * (1 - coverage) * (1 / examples + 1 / calibration)) ** 0.5
+    return math.sqrt(coverage * (1 - coverage) * (1 / examples + 1 / calibration))
 
 
 def covered_by_property(

@@ -47,7 +47,7 @@ def test_output_spaces_are_proposed_for_own_data(command):
     assert proposed(*command, "--output-space", "s") == ["sequence"]
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict", "report", "resume", "sweep", "compare"])
+@pytest.mark.parametrize("command", ["evaluate", "predict", "neighbours", "report", "resume", "sweep", "compare"])
 @pytest.mark.usefixtures("folder")
 def test_runs_are_proposed_also_one_folder_deeper(command):
     assert proposed(command, "r") == ["run", "runs/number-words-1", "runs/number-words-2"]

@@ -107,6 +107,18 @@ def test_projection_keeps_the_dtype_and_leaves_its_input_alone(convex: ConvexSet
 
 
 @every_set
+@pytest.mark.parametrize("seed", range(3))
+def test_projection_has_the_derivative_that_differences_show(convex: ConvexSet, seed: int) -> None:
+    x = anywhere(convex, 0.5, torch.float64, seed).requires_grad_(True)
+    along = torch.randn(x.shape, generator=seeded(seed), dtype=torch.float64)
+    (found,) = torch.autograd.grad((convex.project(x) * along).sum(), x)
+    step = 1e-5 * along
+    with torch.no_grad():
+        difference = (convex.project(x + step) - convex.project(x - step)) / 2e-5
+    torch.testing.assert_close(found, difference, rtol=0, atol=1e-3)  # the derivative is a symmetric matrix
+
+
+@every_set
 def test_feasible_points_stay_where_they_are(convex: ConvexSet) -> None:
     points = convex.sample(50, seeded(0), torch.float64)
     torch.testing.assert_close(convex.project(points), points, rtol=0, atol=convex.tolerance(torch.float64))
