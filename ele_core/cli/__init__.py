@@ -28,6 +28,7 @@ from ele_core.cli.train import train
 from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
 from ele_core.errors import EleError
+from ele_core.plugins.contained import blamed
 
 RARELY = (200_000, 30, 30)
 """Thresholds of the garbage collector: at Python's own, each command searches the objects of torch for garbage."""
@@ -81,7 +82,9 @@ def main() -> None:
 def run() -> None:
     """Run the command line and exit with its code."""
     try:
-        sys.exit(cli(prog_name="ele", standalone_mode=False) or 0)
+        with blamed():
+            code = cli(prog_name="ele", standalone_mode=False)
+        sys.exit(code or 0)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.NoSuchOption as error:

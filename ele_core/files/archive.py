@@ -52,8 +52,11 @@ def seal(folder: Path, unsealed: Collection[str] = ()) -> None:
     write_text(folder / MANIFEST, json.dumps({"files": entries}, indent=2) + "\n")
 
 
-def verify(folder: Path) -> None:
-    """Refuse a folder whose files differ from its manifest; call it before parsing any of them."""
+def verify(folder: Path, unsealed: Collection[str] = ()) -> None:
+    """Refuse a folder whose files differ from its manifest; call it before parsing any of them.
+
+    Files that are not listed are refused too, except hidden ones, which ELE does not read, and those named `unsealed`.
+    """
     manifest = read_json(folder / MANIFEST)
     entries = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
@@ -68,6 +71,10 @@ def verify(folder: Path) -> None:
             raise ModelError(what, where=str(file))
         if digest(file) != entry.get("sha256"):
             raise ModelError("damaged: its contents are not what was written.", where=str(file))
+    for file in sorted(folder.iterdir()):
+        if file.name not in {*entries, *unsealed, MANIFEST} and not file.name.startswith("."):
+            fix = "Remove it if it is not part of the model."
+            raise ModelError(f"not listed in {MANIFEST}.", where=brief(file), fix=fix)
 
 
 def sealed(folder: Path, name: str) -> bool:

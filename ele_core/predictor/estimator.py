@@ -21,6 +21,7 @@ from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.plugins.contained import noted
 from ele_core.predictor.parameters import Parameters, not_fitted
 from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context
@@ -99,6 +100,7 @@ class StructuredPredictor(Parameters):
 
     # -- scikit-learn ---------------------------------------------------------------------------------------------
 
+    @noted()
     def fit(
         self,
         X: Examples,  # scikit-learn's name
@@ -136,6 +138,7 @@ class StructuredPredictor(Parameters):
             self.model_ = train(config, pairs, context, monitor, run=folder, every=checkpoint_every, donor=donor)
         return self
 
+    @noted()
     def predict(
         self,
         X: Examples,

@@ -107,7 +107,8 @@ def file_name(config: RunConfig, settings: Settings) -> str:
     It ends in `-given-NAME` if predictions had to satisfy a constraint, and in `-oracle`.
     """
     given = "".join(f"-given-{name}" for name in settings.get("given", ()))
-    return f"{settings['split']}-{variant_name(config)}{given}{'-oracle' if settings['oracle'] else ''}"
+    decoder = variant_name(config).replace(":", "-")
+    return f"{settings['split']}-{decoder}{given}{'-oracle' if settings['oracle'] else ''}"
 
 
 def variant_name(config: RunConfig) -> str:
@@ -117,7 +118,8 @@ def variant_name(config: RunConfig) -> str:
     for variant in decoder.variants:
         special = {name: value for name, value in variant.options.items() if fields[name].default != value}
         if special and all(chosen.get(name) == value for name, value in variant.options.items()):
-            return variant.name
+            plugin, colon, _ = config.decoder.name.rpartition(":")
+            return f"{plugin}{colon}{variant.name}"
     return config.decoder.name
 
 
