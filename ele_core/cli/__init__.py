@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import warnings
@@ -23,6 +24,7 @@ from ele_core.cli.predict import predict
 from ele_core.cli.report import report
 from ele_core.cli.reproduce import reproduce
 from ele_core.cli.resume import resume
+from ele_core.cli.sign import sign
 from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
 from ele_core.cli.try_ import try_
@@ -32,6 +34,8 @@ from ele_core.plugins.contained import blamed
 
 RARELY = (200_000, 30, 30)
 """Thresholds of the garbage collector: at Python's own, each command searches the objects of torch for garbage."""
+KEY = "ELE_KEY"
+"""The environment variable with the path of the key that models are signed with, as `ele_core.files.signatures`."""
 EPILOG = """
 \b
 A first run, in a few minutes:
@@ -45,8 +49,15 @@ A first run, in a few minutes:
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="ele")
-def cli() -> None:
+@click.option(
+    "--key",
+    metavar="FILE",
+    help="Refuse models that were not signed with this key (see `ele sign`), or were changed since. Sign new models.",
+)
+def cli(key: str | None) -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
+    if key is not None:
+        os.environ[KEY] = key  # for this process and those that it starts
 
 
 COMMANDS = (
@@ -58,6 +69,7 @@ COMMANDS = (
     compare,
     predict,
     try_,
+    sign,
     sweep,
     tune,
     reproduce,

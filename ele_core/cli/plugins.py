@@ -42,7 +42,9 @@ def plugins(name: str | None, as_json: bool) -> None:
                 if reason := plugin.unavailable(record):
                     click.echo(f"  {'':<26}Not available: it {reason}")
     for (kind, name), rivals in registry.clashes().items():
-        click.echo(f"The {kind} '{name}' is brought by {' and by '.join(map(str, rivals))}; {choosing(registry, kind, name)}")
+        click.echo(
+            f"The {kind} '{name}' is brought by {' and by '.join(map(str, rivals))}; {choosing(registry, kind, name)}"
+        )
 
 
 def choosing(registry: Registry, kind: Kind, name: str) -> str:

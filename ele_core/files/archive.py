@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,11 @@ def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def seal(folder: Path, unsealed: Collection[str] = ()) -> None:
     """Write the manifest of all files in `folder` except those named `unsealed`."""
-    files = sorted(file for file in folder.iterdir() if file.name not in {*unsealed, MANIFEST})
+    write_manifest(folder, sorted(file for file in folder.iterdir() if file.name not in {*unsealed, MANIFEST}))
+
+
+def write_manifest(folder: Path, files: Iterable[Path]) -> None:
+    """Write the sizes and the SHA-256 of `files` to the manifest of `folder`."""
     entries = {file.name: {"bytes": file.stat().st_size, "sha256": digest(file)} for file in files}
     write_text(folder / MANIFEST, json.dumps({"files": entries}, indent=2) + "\n")
 

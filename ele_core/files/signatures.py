@@ -40,7 +40,9 @@ def read_key(file: str | Path | None = None) -> bytes | None:
         raise ConfigError(f"the key cannot be read: {error.strerror}.", where=str(path)) from None
     if not LEAST <= len(key) <= MOST:
         fix = f"Make one: head -c 32 /dev/urandom > {path}"
-        raise ConfigError(f"a key has from {LEAST} to {MOST:,} bytes, this file {len(key):,}.", where=str(path), fix=fix)
+        raise ConfigError(
+            f"a key has from {LEAST} to {MOST:,} bytes, this file {len(key):,}.", where=str(path), fix=fix
+        )
     return key
 
 

@@ -1,8 +1,8 @@
 """The registry: finds components by name among the loaded plugins.
 
-When two plugins bring a component of the same kind and name, `PLUGIN:NAME` chooses one of them. The name alone means the
-component of ELE itself, if it brings one; else it raises an error with both plugins. `clashes` and `ele plugins` list
-such names. All other components of both plugins work.
+When two plugins bring a component of the same kind and name, `PLUGIN:NAME` chooses one of them. The name alone means
+the component of ELE itself, if it brings one; else it raises an error with both plugins. `clashes` and `ele plugins`
+list such names. All other components of both plugins work.
 """
 
 from __future__ import annotations
@@ -257,15 +257,16 @@ def _unfit(kind: Kind, target: object) -> str | None:
     return _unfit_init(target, base)
 
 
-def _unfit_init(target: type, base: type) -> str | None:
+def _unfit_init(target: Any, base: Any) -> str | None:
     """Return why a class cannot be created as its base is, from a configuration and the components it is built on."""
     given = list(inspect.signature(base.__init__).parameters)[1:]
     try:
         signature = inspect.signature(target.__init__)
+    except ValueError:  # Python cannot tell the parameters
+        return None
+    try:
         signature.bind(None, *given)
     except TypeError as error:
         own = ", ".join(list(signature.parameters)[1:])
         return f"has an __init__({own}) that cannot be called with ({', '.join(given)}): {error}"
-    except ValueError:  # Python cannot tell the parameters
-        return None
     return None

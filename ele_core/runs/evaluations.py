@@ -143,13 +143,32 @@ def store(
         "date": date,
         "table": hashlib.sha256(table.encode()).hexdigest(),
     }
+    content["digest"] = digest_of(content)
     write_text(file.with_suffix(".json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     found = file, key, settings, decoder, candidates, result.metrics, date, result.baselines
     return StoredEvaluation(*found, result, rows)
 
 
+def digest_of(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of an evaluation's JSON file, whatever its layout, without the digest itself."""
+    rest = {name: value for name, value in content.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def changed(run: Path) -> list[str]:
+    """Return the files of evaluations that were changed after they were written; their evaluations are not loaded."""
+    found = []
+    for file in sorted((run / FOLDER).glob("*.json")):
+        content, table = read_json(file), file.with_suffix(".csv")
+        if not isinstance(content, dict) or content.get("digest", digest_of(content)) != digest_of(content):
+            found.append(f"{FOLDER}/{file.name}")
+        elif table.exists() and content.get("table") != digest(table):
+            found.append(f"{FOLDER}/{table.name}")
+    return found
+
+
 def find(run: Path, key: str) -> StoredEvaluation | None:
-    """Load the evaluation with this key; None if there is none or its table was changed."""
+    """Load the evaluation with this key; None if there is none or it was changed."""
     for file in sorted((run / FOLDER).glob("*.json")):
         with suppress(ModelError):  # a damaged file is another evaluation's, or one that is going to be replaced
             stored = load(file)
@@ -159,18 +178,20 @@ def find(run: Path, key: str) -> StoredEvaluation | None:
 
 
 def load_all(run: Path) -> list[StoredEvaluation]:
-    """Load every evaluation of a run whose table was not changed, in the order of their names."""
+    """Load every evaluation of a run that was not changed, in the order of their names."""
     found = [load(file) for file in sorted((run / FOLDER).glob("*.json"))]
     return [stored for stored in found if stored is not None]
 
 
 def load(file: Path) -> StoredEvaluation | None:
-    """Load the evaluation that a JSON file describes; None if the file is missing or its table was changed."""
+    """Load the evaluation that a JSON file describes; None if a file is missing, or it or its table was changed."""
     table = file.with_suffix(".csv")
     if not file.exists() or not table.exists():
         return None
     content = read_json(file)
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("table") != digest(table):
+        return None
+    if content.get("digest", digest_of(content)) != digest_of(content):  # evaluations before 0.2 have none
         return None
     try:
         metrics = {str(name): float(value) for name, value in content["metrics"].items()}

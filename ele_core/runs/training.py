@@ -23,6 +23,7 @@ from ele_core.model.model import Model
 from ele_core.model.train import assemble, fit
 from ele_core.runs.folder import CHECKPOINTS, CONFIG, DATA, IDENTITY, MODEL, check_free, unfinished
 from ele_core.runs.identity import judge, write_identity
+from ele_core.runs.journal import seal_journal
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Callbacks, FileMonitor
@@ -93,6 +94,7 @@ def train_in(
             with monitor.training(folder, journal.evaluations):
                 model = fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
             if processes.main:
+                seal_journal(folder)
                 remove_unfinished(folder, MODEL)
                 if model.config != prepared.config:  # a decoder was chosen
                     write_text(folder / CONFIG, dump(model.config))

@@ -950,9 +950,7 @@ def test_candidates_with_the_embeddings_of_others_are_refused(model: Path, attac
 
 
 def test_another_surrogate_than_that_of_the_candidates_is_refused(model: Path) -> None:
-    tensors(
-        "model.safetensors", lambda w: {n: v * 3 if n.startswith("surrogate.") else v for n, v in w.items()}
-    )(model)
+    tensors("model.safetensors", lambda w: {n: v * 3 if n.startswith("surrogate.") else v for n, v in w.items()})(model)
     reseal(model)
     refused(lambda: load(model), "candidates.safetensors: damaged: the embeddings are not those")
 

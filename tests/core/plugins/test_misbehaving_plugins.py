@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from fakes import GOOD, HEADER, FakeDecoder, Site, fake_registry, stub
+from fakes import GOOD, FakeDecoder, Site, fake_registry, stub
 
 import ele_core.cli
 from ele_core.cli.plugins import plugins as plugins_command
@@ -114,8 +113,7 @@ def test_a_plugin_that_ends_the_process_at_import_only_fails(site: Site, raised:
 
 def test_an_interrupt_of_the_user_while_a_plugin_is_imported_stops() -> None:
     with pytest.raises(KeyboardInterrupt), contained():
-        os.kill(os.getpid(), signal.SIGINT)
-        signal.sigtimedwait([], 1)  # the signal is delivered here at the latest
+        signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -199,10 +197,10 @@ def test_from_python_the_error_stays_what_it_is_with_a_note(failing: Any) -> Non
     assert caught.value.__notes__ == [f"Raised in {WHERE}."]
 
 
-def test_an_error_outside_of_plugins_and_one_on_purpose_stay_as_they_are(failing: Any) -> None:
+def test_an_error_outside_of_plugins_and_one_on_purpose_stay_as_they_are() -> None:
     with pytest.raises(ZeroDivisionError), blamed():
         deep_below()
-    with pytest.raises(ConfigError, match="^on purpose$"), blamed(), noted():
+    with pytest.raises(ConfigError, match=r"^on purpose$"), blamed(), noted():
         raise ConfigError("on purpose")
 
 

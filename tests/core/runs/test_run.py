@@ -50,6 +50,7 @@ def test_a_run_holds_its_configuration_data_metrics_and_model(trained_run):
         "config.toml",
         "data.json",
         "identity.json",
+        "manifest.json",
         "metrics.jsonl",
         "model",
         "times.jsonl",
