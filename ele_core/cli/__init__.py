@@ -29,6 +29,7 @@ from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
 from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
+from ele_core.display.text import harmless
 from ele_core.errors import EleError
 from ele_core.plugins.contained import blamed
 
@@ -116,7 +117,7 @@ def run() -> None:
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without the place in the code."""
-    click.echo(f"Warning: {message}", err=True)
+    click.echo(f"Warning: {harmless(str(message))}", err=True)
 
 
 def fail_with_usage(error: click.NoSuchOption) -> None:
@@ -130,5 +131,5 @@ def fail_with_usage(error: click.NoSuchOption) -> None:
 
 def fail(reason: str, code: int) -> None:
     """Print the reason and exit with `code`."""
-    click.echo(f"Error: {reason}", err=True)
+    click.echo(f"Error: {harmless(reason)}", err=True)
     sys.exit(code)

@@ -13,6 +13,7 @@ from ele_core.errors import DataError
 from ele_core.files import arrow
 from ele_core.files.columns import FIRST, LAST, Cell, Table, Unreadable, Wanted, keep
 from ele_core.files.sources import seekable_bytes_of, text_of
+from ele_core.files.formulas import guarded
 from ele_core.files.text_tables import SEPARATORS, read_jsonl, read_lines, read_separated
 
 __all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_columns", "read_inputs", "read_table"]
@@ -134,9 +135,18 @@ def input_places(table: Table, column: str | None, trained: str | None) -> list[
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, separator: str = ",") -> str:
-    """Mappings with the same keys as CSV text with a header; `columns` are needed if there may be no rows."""
+    """Mappings with the same keys as CSV text with a header; `columns` are needed if there may be no rows.
+
+    Texts that a spreadsheet would run are written as `formulas.guarded` does.
+    """
+    names = list(columns or rows[0])
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns or list(rows[0]), delimiter=separator, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    writer.writerow(map(guarded, names))
+    writer.writerows([cell_of(row[name]) for name in names] for row in rows)
     return stream.getvalue()
+
+
+def cell_of(value: Any) -> Any:
+    """A value as the cell that is written for it."""
+    return guarded(value) if isinstance(value, str) else value

@@ -22,6 +22,7 @@ from ele_core.data.truths import Truths
 from ele_core.errors import ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
+from ele_core.files.formulas import unguarded
 from ele_core.files.tables import as_csv
 from ele_core.interfaces import Decoder, OutputSpace
 from ele_core.model.baselines import Baselines, baselines
@@ -71,7 +72,8 @@ class StoredEvaluation:
         """One mapping per example: input, prediction, truth, energy and each metric."""
         if self.table is not None:
             return self.table
-        return list(csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline="")))
+        rows = csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline=""))
+        return [{name: unguarded(cell or "") for name, cell in row.items() if name is not None} for row in rows]
 
     def measured(self, space: OutputSpace[Any, Any]) -> tuple[Any, dict[str, Tensor]]:
         """The truths, packed by `space`, and each metric with one value per example."""

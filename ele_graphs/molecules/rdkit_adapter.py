@@ -40,6 +40,10 @@ BOND_TYPES = {
 NO_STEREO = (Chem.BondStereo.STEREONONE, Chem.BondStereo.STEREOANY)
 LARGEST = 1000
 """The most heavy atoms of a molecule that is read: to write a SMILES canonically takes quadratic time."""
+ATOM = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
+"""An atom of a SMILES."""
+HYDROGEN = re.compile(r"\[\d*H\d*[+-]?\d*(:\d+)?\]")
+"""A hydrogen of a SMILES."""
 HIGHLIGHT = (1.0, 0.74, 0.35)
 """Orange: different from the colours of all elements, also for people with red-green blindness."""
 LABEL, ROOM, SMALLEST = 0.7, 0.9, 4.5
@@ -104,6 +108,7 @@ def read(smiles: str, limits: Limits = Limits(), *, largest: bool = False) -> Re
     text = smiles.strip() if isinstance(smiles, str) else ""
     if not text:
         raise UnreadableMolecule("empty SMILES")
+    _check_length(text, 10 * LARGEST if largest else LARGEST)
     with quiet():
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
@@ -154,6 +159,7 @@ def rewritten(smiles: str, seed: int) -> str | None:
 
 def morgan(smiles: str, radius: int, bits: int) -> dict[int, int]:
     """The Morgan fingerprint of a SMILES: how often each of `bits` bits occurs. Raises `UnreadableMolecule`."""
+    _check_length(smiles, LARGEST)
     with quiet():
         molecule = Chem.MolFromSmiles(smiles.strip())
         if molecule is None or not molecule.GetNumAtoms():
@@ -484,6 +490,18 @@ def _bonds(molecule: Chem.Mol, limits: Limits) -> Bonds:
             raise UnreadableMolecule(f"bond {name or str(kind).lower()} is not one of {known}")
         bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), name))
     return in_order(bonds)
+
+
+def _check_length(smiles: str, most: int) -> None:
+    """Refuse a text with more than `most` heavy atoms before RDKit reads it, for which it needs minutes."""
+    if len(smiles) <= most:
+        return
+    atoms = ATOM.findall(smiles.partition(" ")[0])
+    heavy = sum(not HYDROGEN.fullmatch(atom) for atom in atoms)
+    if heavy > most:
+        raise UnreadableMolecule(f"{count_atoms(heavy)}, more than {most}")
+    if len(atoms) > 5 * most:
+        raise UnreadableMolecule(f"{count_atoms(len(atoms))} with hydrogens, more than {5 * most}")
 
 
 def _why_not(smiles: str) -> str:
