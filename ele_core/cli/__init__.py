@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -30,7 +31,7 @@ from ele_core.cli.train import train
 from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
 from ele_core.display.text import harmless
-from ele_core.errors import EleError
+from ele_core.errors import EleError, described
 from ele_core.plugins.contained import blamed
 
 RARELY = (200_000, 30, 30)
@@ -97,6 +98,7 @@ def run() -> None:
     try:
         with blamed():
             code = cli(prog_name="ele", standalone_mode=False)
+        sys.stdout.flush()
         sys.exit(code or 0)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
@@ -110,9 +112,20 @@ def run() -> None:
     except (click.Abort, KeyboardInterrupt):
         fail("stopped.", 128 + signal.SIGINT)
     except BrokenPipeError:
+        close_output()
         sys.exit(1)
-    except OSError as error:  # a full disk, a folder that cannot be written: the message of the system is enough
-        fail(str(error), 1)
+    except OSError as error:  # a full disk, a folder that cannot be written
+        close_output()
+        fail(described(error), 1)
+
+
+def close_output() -> None:
+    """Discard what is still to be printed: Python would try again at exit, and fail with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

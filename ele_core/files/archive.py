@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -42,7 +44,10 @@ def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
         save_file(stored, file)
         file.chmod(0o644)
     except SafetensorError as error:  # a full disk comes as the library's own error
-        raise OSError(f"{file}: {error}") from error
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise OSError(f"{file}: {error}") from error
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(file)) from error
 
 
 def seal(folder: Path, unsealed: Collection[str] = ()) -> None:
