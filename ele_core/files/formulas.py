@@ -1,7 +1,7 @@
 """Cells of CSV files that a spreadsheet would run: written with an apostrophe before them, and read without it.
 
-A cell is such a formula if it begins with `=`, `@`, a tab or a carriage return; or with `+` or `-`, unless it holds only
-numbers. To keep the way there and back exact, an apostrophe is also added to a formula that has apostrophes before it.
+A cell is such a formula if it begins with `=`, `@`, a tab or a carriage return; or with `+` or `-`, unless it holds
+only numbers. To keep the way there and back exact, a formula that has apostrophes before it gets one more.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 from ele_core.errors import DataError
 from ele_core.files import arrow
 from ele_core.files.columns import FIRST, LAST, Cell, Table, Unreadable, Wanted, keep
-from ele_core.files.sources import seekable_bytes_of, text_of
 from ele_core.files.formulas import guarded
+from ele_core.files.sources import seekable_bytes_of, text_of
 from ele_core.files.text_tables import SEPARATORS, read_jsonl, read_lines, read_separated
 
 __all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_columns", "read_inputs", "read_table"]

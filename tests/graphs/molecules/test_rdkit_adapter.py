@@ -61,7 +61,7 @@ def test_a_molecule_of_a_hundred_thousand_atoms_is_refused_before_rdkit_reads_it
 ) -> None:
     monkeypatch.setattr(rdkit_adapter.Chem, "MolFromSmiles", lambda *_, **__: pytest.fail("RDKit reads it"))
     for use in (read, lambda text: read(text, largest=True), lambda text: rdkit_adapter.morgan(text, 2, 64)):
-        with pytest.raises(UnreadableMolecule, match="atoms, more than 10000?$|with hydrogens, more than"):
+        with pytest.raises(UnreadableMolecule, match=r"atoms, more than 10000?$|with hydrogens, more than"):
             use(GIANTS[name])
 
 
