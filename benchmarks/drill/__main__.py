@@ -41,7 +41,9 @@ def main() -> None:
     parser.add_argument("--stops", type=int, default=1, help="stops of each command (default 1)")
     parser.add_argument("--inputs", type=int, default=1_000_000, help="random inputs (default 1,000,000)")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part only; may be repeated")
-    parser.add_argument("--work", type=Path, default=Path("runs/drill"), help="a folder to work in (default runs/drill)")
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/drill"), help="a folder to work in (default runs/drill)"
+    )
     parser.add_argument("--output", type=Path, help="write the summary as JSON")
     options = parser.parse_args()
     work, parts = options.work.resolve(), options.only or PARTS

@@ -24,7 +24,7 @@ training = {epochs = 3, batch_size = 200, evaluations = 6, patience = 4}
 """
 SPACE = '"regressor.backbone.width" = {choices = [4, 8]}\n'
 INPUTS = "".join(f"{tens} {unit}\n" for tens in ("twenty", "forty", "ninety") for unit in ("one", "two", "six") * 12)
-LONGEST = 300
+LONGEST = 1800
 """Seconds after which a command counts as hanging."""
 WEIGHTS = ("model/model.safetensors", "model/candidates.safetensors", "model/tokenizer.json")
 TRAINED = ("metrics.jsonl", *WEIGHTS)
@@ -38,22 +38,25 @@ class Journal:
         self.file = file
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         self.results = [json.loads(line) for line in lines if line.endswith("}")]
+        self.names = {(each["part"], each["name"]) for each in self.results}
 
     def has(self, part: str, name: str) -> bool:
         """Whether there is a result of this name."""
-        return any((each["part"], each["name"]) == (part, name) for each in self.results)
+        return (part, name) in self.names
 
     def of(self, part: str) -> list[dict]:
         """The results of one part."""
         return [each for each in self.results if each["part"] == part]
 
     def add(self, part: str, name: str, **result) -> None:
-        """Append a result and print it."""
+        """Append a result; print it unless it is one of thousands."""
         self.results.append({"part": part, "name": name, **result})
+        self.names.add((part, name))
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(self.results[-1]) + "\n")
-        print(part, name, json.dumps(result), flush=True)
+        if part != "folders" or result["result"] not in ("refused", "named", "no effect"):
+            print(part, name, json.dumps(result), flush=True)
 
 
 def command(*words: object) -> list[str]:

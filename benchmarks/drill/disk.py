@@ -73,5 +73,3 @@ def judged(case, place: Path, failed: subprocess.CompletedProcess, expected: dic
         "leftovers": leftovers(place),
         **problem,
     }
-
-

@@ -87,7 +87,9 @@ def cases() -> list[Case]:
         Case("train, 1 process", (*TRAIN, *EVERY), weights, 60),
         Case("train, 2 processes", (*TRAIN, *EVERY, "--processes", 2), weights, 30, processes=2),
         Case("evaluate", ("evaluate", "run", "--decoder", "pgd", "-q"), table, 25),
-        Case("predict", ("predict", "run", "inputs.txt", "--decoder", "pgd", "-o", "out.csv", "-q"), files("out.csv"), 25),
+        Case(
+            "predict", ("predict", "run", "inputs.txt", "--decoder", "pgd", "-o", "out.csv", "-q"), files("out.csv"), 25
+        ),
         Case("sweep", ("sweep", "run", *SWEEP, "-q"), sweep_results, 20),
         Case("report", ("report", "run", "-q"), files("run/report.html"), 20),
         Case("tune", tune, tune_results, 20),
@@ -95,23 +97,23 @@ def cases() -> list[Case]:
 
 
 def kill_all(work: Path, journal: Journal, kills: int) -> None:
-    """Divide the kills among the commands, and kill each in rounds of up to five."""
+    """Divide the kills among the commands, and kill each in turn, in rounds of up to four."""
     total = sum(case.share for case in cases())
-    for case in cases():
-        wanted = max(1, round(kills * case.share / total))
-        expected, seconds = undisturbed(case, work)
-        rounds = 0
-        while sum(each["kills"] for each in done(journal, case)) < wanted and rounds < 10 * wanted:
-            rounds += 1
-            if journal.has("kills", f"{case.name} {rounds}"):
-                continue
-            left = wanted - sum(each["kills"] for each in done(journal, case))
-            journal.add("kills", f"{case.name} {rounds}", **one_round(case, work, rounds, min(5, left), expected, seconds))
+    wanted = {case.name: max(1, round(kills * case.share / total)) for case in cases()}
+    for number in range(1, 10 * kills):
+        open_cases = [case for case in cases() if hits(journal, case) < wanted[case.name]]
+        if not open_cases:
+            return
+        for case in open_cases:
+            name, left = f"{case.name} {number}", wanted[case.name] - hits(journal, case)
+            if not journal.has("kills", name) and left > 0:
+                expected, seconds = undisturbed(case, work)
+                journal.add("kills", name, **one_round(case, work, number, min(4, left), expected, seconds))
 
 
-def done(journal: Journal, case: Case) -> list[dict]:
-    """The rounds of a command so far."""
-    return [each for each in journal.of("kills") if each["command"] == case.name]
+def hits(journal: Journal, case: Case) -> int:
+    """The kills of a command so far."""
+    return sum(each["kills"] for each in journal.of("kills") if each["command"] == case.name)
 
 
 def undisturbed(case: Case, work: Path) -> tuple[dict, float]:
@@ -132,17 +134,17 @@ def one_round(case: Case, work: Path, number: int, kills: int, expected: dict, s
     """Kill the command up to `kills` times, finish it, and compare."""
     chance = random.Random(f"{case.name} {number}")
     place = case.place(work, "killed")
-    hits = 0
+    struck = 0
     for _ in range(kills):
         process = start(place, *case.again(place))
-        hits += killed(process, chance.uniform(0.25, 1.0) * seconds)
+        struck += killed(process, chance.uniform(0.25, 1.0) * seconds)
         if process.returncode == 0:
             break
     ended = ele(place, *case.again(place))
     same = ended.returncode == 0 and case.results(place) == expected
     problem = {} if ended.returncode == 0 else {"error": ended.stderr[-500:]}
     left = leftovers(place)
-    return {"command": case.name, "kills": hits, "equal": same, "leftovers": left, **problem}
+    return {"command": case.name, "kills": struck, "equal": same, "leftovers": left, **problem}
 
 
 def killed(process: subprocess.Popen, delay: float) -> bool:

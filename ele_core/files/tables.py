@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -140,11 +139,22 @@ def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = No
     Texts that a spreadsheet would run are written as `formulas.guarded` does.
     """
     names = list(columns or rows[0])
-    stream = io.StringIO()
-    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    stream = CsvLines()
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\r\n")
     writer.writerow(map(guarded, names))
     writer.writerows([cell_of(row[name]) for name in names] for row in rows)
-    return stream.getvalue()
+    return "".join(stream.lines)
+
+
+class CsvLines:
+    """Takes the rows of a `csv.writer` that ends lines with CR LF, so that it quotes both; ends them with LF alone."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        """Append one row."""
+        self.lines.append(f"{line[:-2]}\n")
 
 
 def cell_of(value: Any) -> Any:

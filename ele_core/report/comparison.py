@@ -109,7 +109,7 @@ def changes_since(name: str, folder: Path) -> list[str]:
         differ = changed_since_signed(folder, key)
         return [f"{name}: {listed(differ)} changed after the run was signed."] if differ else []
     journal, measured = changed_files(folder), changed(folder)
-    sentences = [f"{name}: {listed(journal)} changed after the training: its curves and times may not be true."]
+    sentences = [f"{name}: {listed(journal)} changed after the training: what is said of it may not be true."]
     advice = f"left out. Evaluate again: ele evaluate {name} --again"
     sentences += [f"{name}: {file} was changed after it was measured, and is {advice}" for file in measured]
     return sentences if journal else sentences[1:]

@@ -9,10 +9,10 @@ from typing import Any
 
 from ele_core.errors import ModelError
 from ele_core.files.archive import MANIFEST, brief, digest, read_json, read_text, write_manifest
-from ele_core.runs.folder import DATA
+from ele_core.runs.folder import CONFIG, DATA, IDENTITY
 
 METRICS, TIMES = "metrics.jsonl", "times.jsonl"
-SEALED = (METRICS, TIMES, DATA)
+SEALED = (CONFIG, DATA, IDENTITY, METRICS, TIMES)
 """The files of a run folder that do not change after the training."""
 
 

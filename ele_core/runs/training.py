@@ -94,10 +94,10 @@ def train_in(
             with monitor.training(folder, journal.evaluations):
                 model = fit(model, prepared, dataclasses.replace(context, monitor=monitor, work=work))
             if processes.main:
-                seal_journal(folder)
                 remove_unfinished(folder, MODEL)
                 if model.config != prepared.config:  # a decoder was chosen
                     write_text(folder / CONFIG, dump(model.config))
+                seal_journal(folder)
                 save_model(model, folder / MODEL)
         except OSError as error:  # a full disk: the last checkpoints are intact
             what = f"cannot be written: {error.strerror or error}."

@@ -108,6 +108,8 @@ def read(smiles: str, limits: Limits = Limits(), *, largest: bool = False) -> Re
     text = smiles.strip() if isinstance(smiles, str) else ""
     if not text:
         raise UnreadableMolecule("empty SMILES")
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()  # half of a pair of surrogates, which RDKit cannot take
     _check_length(text, 10 * LARGEST if largest else LARGEST)
     with quiet():
         molecule = Chem.MolFromSmiles(text)
@@ -159,6 +161,7 @@ def rewritten(smiles: str, seed: int) -> str | None:
 
 def morgan(smiles: str, radius: int, bits: int) -> dict[int, int]:
     """The Morgan fingerprint of a SMILES: how often each of `bits` bits occurs. Raises `UnreadableMolecule`."""
+    smiles = smiles.encode("utf-8", "replace").decode()  # as in `read`
     _check_length(smiles, LARGEST)
     with quiet():
         molecule = Chem.MolFromSmiles(smiles.strip())
@@ -197,6 +200,8 @@ def read_molecule(
             raise UnreadableMolecule(f"{count_atoms(molecule.GetNumHeavyAtoms())}, more than {LARGEST}")
         canonical = Chem.MolToSmiles(molecule, isomericSmiles=False)
         _check_size(canonical, molecule, limits)
+        if "~" in canonical:  # where it closes a ring, RDKit reads a single bond in its own canonical form
+            raise UnreadableMolecule(f"bond unspecified is not one of {' '.join(limits.bonds or BOND_TYPES)}")
         again = Chem.MolFromSmiles(canonical)
         if again is None:
             raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
@@ -509,7 +514,10 @@ def _why_not(smiles: str) -> str:
     molecule = Chem.MolFromSmiles(smiles, sanitize=False)
     if molecule is None:
         return "not a SMILES that RDKit can read"
-    problems = Chem.DetectChemistryProblems(molecule)
+    try:
+        problems = Chem.DetectChemistryProblems(molecule)
+    except RuntimeError:  # of an atom with thousands of hydrogens RDKit computes no valence
+        problems = ()
     return problems[0].Message() if problems else "not a molecule that RDKit accepts"
 
 

@@ -24,6 +24,8 @@ REFUSED = {
     "C(": "not a SMILES",
     "C1CC": "not a SMILES",
     "🙂": "not a SMILES",
+    "C\ud800": "not a SMILES",
+    "[13CH44444]": "not a molecule that RDKit accepts",
     "CC(C)(C)(C)C": "valence for atom # 1 C, 5",
     "c1cccc1": "kekulize",
     "CCCCCCCCCC": "10 atoms, more than max_atoms = 9",
@@ -31,6 +33,7 @@ REFUSED = {
     "CCCl": "element Cl is not one of C N O F",
     "[Na]C": "element Na",
     "*C": "dummy atom",
+    "FC1~CC1": "bond unspecified is not one of single double triple",
     "C$C": "bond quadruple is not one of single double triple",
     "C": "1 atom only",
 }
