@@ -1,4 +1,4 @@
-"""What all parts of the drill share: the small run they work with, commands in processes, and the journal of results."""
+"""What all parts of the drill share: the small run they work with, commands in processes, the journal of results."""
 
 import json
 import os
