@@ -19,9 +19,8 @@ from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
-from ele_core.plugins import Registry
+from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
-from ele_core.plugins.contained import noted
 from ele_core.predictor.parameters import Parameters, not_fitted
 from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context
