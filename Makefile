@@ -10,7 +10,7 @@ SMALL := task.size=6000 task.test=200 task.validation=200 surrogate.encoder.widt
 MEASURED := $(filter-out benchmarks/tables.py,$(wildcard benchmarks/*.py))
 OF_A_RUN := $(shell grep -l 'add_argument."run"' $(MEASURED))
 
-.PHONY: install help demo test test-slow check docs notebooks bench release clean
+.PHONY: install help demo test test-slow check docs notebooks bench drill release clean
 
 install: $(STAMP)  ## make .venv with ELE, all extras and the development tools
 
@@ -48,6 +48,10 @@ notebooks: install  ## run the notebooks of the documentation and save their out
 bench: install $(RUN)/model/manifest.json  ## run every benchmark, on RUN=FOLDER, a finished run of smi2mol, or on a small one that is trained first
 	set -e; for file in $(filter-out $(OF_A_RUN),$(MEASURED)); do $(BIN)/python $$file; done
 	set -e; for file in $(OF_A_RUN); do $(BIN)/python $$file $(RUN); done
+
+drill: install  ## kills, stops, full disks, hostile folders and random inputs, for an hour or more; continues after a stop
+	$(BIN)/python benchmarks/drill --output docs/results/drill.json
+	$(BIN)/python benchmarks/tables.py
 
 runs/bench/model/manifest.json: | $(STAMP)
 	$(BIN)/ele train smi2mol $(addprefix --set ,$(SMALL)) -o runs/bench

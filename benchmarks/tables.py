@@ -30,8 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 TRUST = ROOT / "docs" / "how-to" / "trust.md"
 LEARNED_LOSS = ROOT / "docs" / "how-to" / "learned-loss.md"
+SECURITY = ROOT / "docs" / "explanation" / "security.md"
 TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
-PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, *TASKS)
+PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, SECURITY, *TASKS)
 MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -558,6 +559,65 @@ def durability() -> str:
     return table(["what", "1 process, 2 threads", "2 processes, 1 thread each", "ratio", "date"], rows)
 
 
+def drill_commands() -> str:
+    """What came of commands that were killed, stopped, and given on disks without room."""
+    found = loaded("drill.json")
+    parts = {"kills": {}, "stops": {}, "disk": {}}
+    for part, rows in parts.items():
+        rows |= {row["command"]: row for row in found[part]}
+    lines = []
+    for command in dict.fromkeys(name for rows in parts.values() for name in rows):
+        kills, stops, disk = (parts[part].get(command) for part in parts)
+        lines.append(
+            [
+                command,
+                f"{kills['times']}" if kills else "–",
+                f"{kills['equal']} of {kills['rounds']}" if kills else "–",
+                f"{stops['equal']} of {stops['rounds']}" if stops else "–",
+                f"{disk['sentences']} of {disk['disks']}" if disk else "–",
+                f"{disk['equal']} of {disk['disks']}" if disk else "–",
+            ]
+        )
+    total = sum(row["times"] for row in found["kills"])
+    lines.append(["all", f"{total}", *["" for _ in range(4)]])
+    heads = [
+        "command",
+        "kills",
+        "equal after kills",
+        "equal after SIGSTOP",
+        "full disk: a sentence",
+        "equal once there is room",
+    ]
+    return table(heads, lines)
+
+
+def drill_folders() -> str:
+    """What came of reading damaged run folders."""
+    found = loaded("drill.json")
+    names = ("folders", "refused", "named", "no_effect", "changed", "errors", "code_ran")
+    rows = [[row["way"], *(f"{row[name]:,}" for name in names), found["date"]] for row in found["folders"]]
+    heads = ["manifest", "folders", "refused", "named", "no effect", "another answer", "tracebacks", "code run", "date"]
+    return table(heads, rows)
+
+
+def drill_inputs() -> str:
+    """What came of random inputs."""
+    found = loaded("drill.json")
+    rows = [
+        [
+            row["format"],
+            f"{row['inputs']:,}",
+            f"{row['read']:,}",
+            f"{row['refused']:,}",
+            f"{row['failed']:,}",
+            f"{1000 * row['slowest_seconds']:.0f} ms",
+            found["date"],
+        ]
+        for row in found["inputs"]
+    ]
+    return table(["format", "inputs", "read", "refused", "failed", "slowest", "date"], rows)
+
+
 def install() -> str:
     """The size of an installation, before and now."""
     found = loaded("install.json")
@@ -949,6 +1009,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "trust-sizes": trust_sizes,
     "trust-risks": trust_risks,
     "trust-commands": trust_commands,
+    "drill-commands": drill_commands,
+    "drill-folders": drill_folders,
+    "drill-inputs": drill_inputs,
     "smi2mol": smi2mol,
     "moses": moses,
     "ms2mol": ms2mol,

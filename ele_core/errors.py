@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The error numbers of the system if a disk is full, a quota used up, or a file larger than allowed."""
+NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""The error numbers of the system if a file may not be read or written."""
+
 
 class EleError(Exception):
     """Base class of every error that ELE raises on purpose.
@@ -113,3 +120,14 @@ class Interrupted(EleError):
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """A count with its noun: `1 row`, `1,200 rows`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def described(error: OSError) -> str:
+    """An error of the system as one sentence: the file, what happened, and what to do next."""
+    place = f"{error.filename}: " if error.filename else ""
+    reason = (error.strerror or str(error) or type(error).__name__).rstrip(".").lower()
+    if error.errno in NO_ROOM:
+        return f"{place}cannot be written: {reason}. Make room, or choose another place to write to."
+    if error.errno in NOT_ALLOWED:
+        return f"{place}cannot be used: {reason}. Choose a place that you may write to, or change its permissions."
+    return f"{place}{reason}."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -25,14 +27,19 @@ from ele_core.cli.predict import predict
 from ele_core.cli.report import report
 from ele_core.cli.reproduce import reproduce
 from ele_core.cli.resume import resume
+from ele_core.cli.sign import sign
 from ele_core.cli.sweep import sweep
 from ele_core.cli.train import train
 from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
-from ele_core.errors import EleError
+from ele_core.display.text import harmless
+from ele_core.errors import EleError, described
+from ele_core.plugins.contained import blamed
 
 RARELY = (200_000, 30, 30)
 """Thresholds of the garbage collector: at Python's own, each command searches the objects of torch for garbage."""
+KEY = "ELE_KEY"
+"""The environment variable with the path of the key that models are signed with, as `ele_core.files.signatures`."""
 EPILOG = """
 \b
 A first run, in a few minutes:
@@ -46,8 +53,15 @@ A first run, in a few minutes:
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="ele")
-def cli() -> None:
+@click.option(
+    "--key",
+    metavar="FILE",
+    help="Refuse models that were not signed with this key (see `ele sign`), or were changed since. Sign new models.",
+)
+def cli(key: str | None) -> None:
     """Structured prediction with a learned, differentiable loss, for any output space."""
+    if key is not None:
+        os.environ[KEY] = key  # for this process and those that it starts
 
 
 COMMANDS = (
@@ -61,6 +75,7 @@ COMMANDS = (
     calibrate,
     neighbours,
     try_,
+    sign,
     sweep,
     tune,
     reproduce,
@@ -85,7 +100,10 @@ def main() -> None:
 def run() -> None:
     """Run the command line and exit with its code."""
     try:
-        sys.exit(cli(prog_name="ele", standalone_mode=False) or 0)
+        with blamed():
+            code = cli(prog_name="ele", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code or 0)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.NoSuchOption as error:
@@ -98,14 +116,25 @@ def run() -> None:
     except (click.Abort, KeyboardInterrupt):
         fail("stopped.", 128 + signal.SIGINT)
     except BrokenPipeError:
+        close_output()
         sys.exit(1)
-    except OSError as error:  # a full disk, a folder that cannot be written: the message of the system is enough
-        fail(str(error), 1)
+    except OSError as error:  # a full disk, a folder that cannot be written
+        close_output()
+        fail(described(error), 1)
+
+
+def close_output() -> None:
+    """Discard what is still to be printed: Python would try again at exit, and fail with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without the place in the code."""
-    click.echo(f"Warning: {message}", err=True)
+    click.echo(f"Warning: {harmless(str(message))}", err=True)
 
 
 def fail_with_usage(error: click.NoSuchOption) -> None:
@@ -119,5 +148,5 @@ def fail_with_usage(error: click.NoSuchOption) -> None:
 
 def fail(reason: str, code: int) -> None:
     """Print the reason and exit with `code`."""
-    click.echo(f"Error: {reason}", err=True)
+    click.echo(f"Error: {harmless(reason)}", err=True)
     sys.exit(code)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ele_core.display.text import CONTROLS, harmless
+
 if TYPE_CHECKING:
     from ele_core.config import RunConfig
     from ele_core.runtime.monitor import Monitor
@@ -31,7 +33,7 @@ class Console:
     def show(self, text: str) -> None:
         """Print a part of the result for people; nothing if the result is printed as JSON."""
         if not self.as_json:
-            click.echo(text)
+            click.echo(harmless(text))
 
     def hint(self, text: str) -> None:
         """Print what to do next; nothing if `quiet` or if the result is printed as JSON."""
@@ -41,12 +43,12 @@ class Console:
     def note(self, text: str) -> None:
         """Print a message to standard error; nothing if `quiet`."""
         if not self.quiet:
-            click.echo(text, err=True)
+            click.echo(harmless(text), err=True)
 
     def json(self, content: Any) -> None:
         """Print the result as one JSON document if that was asked for."""
         if self.as_json:
-            click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+            click.echo(escaped(json.dumps(content, indent=2, ensure_ascii=False)))
 
     def configuration(self, config: RunConfig) -> None:
         """If `verbose`, print the versions, the device and every option to standard error."""
@@ -57,4 +59,10 @@ class Console:
         from ele_core.runtime.device import pick_device
 
         click.echo(", ".join(f"{name} {version}" for name, version in versions(config).items()), err=True)
-        click.echo(f"device: {pick_device(config.device)}\n{configuration.dump(config)}", err=True, nl=False)
+        shown = f"device: {pick_device(config.device)}\n{configuration.dump(config)}"
+        click.echo(harmless(shown), err=True, nl=False)
+
+
+def escaped(document: str) -> str:
+    """A JSON document with the characters that a terminal would obey written as escapes."""
+    return "".join(f"\\u{ord(each):04x}" if ord(each) in CONTROLS else each for each in document)

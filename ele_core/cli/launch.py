@@ -17,7 +17,7 @@ import click
 GRACE = 20.0
 """Seconds that the other processes have to stop by themselves after one has failed."""
 SHORT_GRACE = 3.0
-"""Seconds that all processes have to stop after a second Ctrl-C."""
+"""Seconds that all processes have to stop after a second Ctrl-C, or after the process that started them has ended."""
 LIFELINE = "ELE_LIFELINE"
 """The environment variable with the pipe that closes when the process that started this one ends."""
 
@@ -118,7 +118,7 @@ def pass_on(members: Sequence[Member], asked: list[int]) -> Any:
 
 
 def stop_with_parent() -> None:
-    """Send SIGTERM to this process when the process that started it ends."""
+    """End this process when the process that started it ends: by SIGTERM, and if it does not stop in time, at once."""
     handle = os.environ.get(LIFELINE)
     if handle is None:
         return
@@ -126,5 +126,7 @@ def stop_with_parent() -> None:
     def wait() -> None:
         os.read(int(handle), 1)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(SHORT_GRACE)
+        os._exit(128 + signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -99,11 +99,13 @@ def output(command: Command) -> Command:
     def with_console(*args: Any, quiet: bool, verbose: bool, as_json: bool = False, **kwargs: Any) -> Any:
         from ele_core.cli.console import Console
         from ele_core.errors import EleError
+        from ele_core.plugins.contained import blamed
 
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other.")
         try:
-            return command(*args, console=Console(quiet, verbose, as_json), **kwargs)
+            with blamed():
+                return command(*args, console=Console(quiet, verbose, as_json), **kwargs)
         except EleError:
             if verbose:
                 traceback.print_exc()

@@ -10,6 +10,7 @@ from ele_core.cli import completion, options
 from ele_core.cli.console import Console
 
 if TYPE_CHECKING:
+    from ele_core.interfaces import Kind
     from ele_core.plugins import Registry
 
 
@@ -29,16 +30,30 @@ def plugins(name: str | None, as_json: bool) -> None:
         Console(as_json=True).json(registry.export())
         return
     for plugin in registry.plugins():
-        click.echo(f"{plugin.name} ({plugin.distribution} {plugin.version}): {plugin.status}")
+        took = "" if plugin.seconds is None else f", imported in {plugin.seconds:.2f} s"
+        click.echo(f"{plugin}: {plugin.status}{took}")
         if plugin.reason:
             click.echo(f"  {plugin.reason}")
+        for line in plugin.details.splitlines():
+            click.echo(f"    {line}")
         for kind, records in plugin.records.items():
             for record in records:
                 click.echo(f"  {kind:<10}{record.name:<16}{record.summary}")
                 if reason := plugin.unavailable(record):
                     click.echo(f"  {'':<26}Not available: it {reason}")
     for (kind, name), rivals in registry.clashes().items():
-        click.echo(f"The {kind} '{name}' is brought by {' and by '.join(map(str, rivals))}: neither can be used.")
+        click.echo(
+            f"The {kind} '{name}' is brought by {' and by '.join(map(str, rivals))}; {choosing(registry, kind, name)}"
+        )
+
+
+def choosing(registry: Registry, kind: Kind, name: str) -> str:
+    """Say what a name that several plugins bring stands for, and how to choose another."""
+    names = [each for each in registry.names(kind) if each == name or each.endswith(f":{name}")]
+    if name not in names:
+        return f"choose one: {' or '.join(names)}."
+    names.remove(name)
+    return f"'{name}' is that of {registry.provider(kind, name)}, the other is chosen by {' or '.join(names)}."
 
 
 def show_component(registry: Registry, name: str, console: Console) -> None:
@@ -46,11 +61,11 @@ def show_component(registry: Registry, name: str, console: Console) -> None:
     from ele_core.config import describe_options
     from ele_core.interfaces import KINDS
 
-    kinds = [kind for kind in KINDS if name in {record.name for record in registry.records(kind)}]
-    if not kinds:
+    named = [(kind, each) for kind in KINDS for each in registry.names(kind) if name in (each, each.partition(":")[2])]
+    if not named:
         registry.unknown(name)
     found: list[dict[str, Any]] = []
-    for kind in kinds:
+    for kind, name in named:
         summary, described = registry.record(kind, name).summary, describe_options(registry.get(kind, name))
         console.show(f"{kind} {name}: {summary}")
         for option in described:

@@ -103,6 +103,7 @@ def predict(
     ele predict run inputs.csv --min-confidence 0.95 --coverage 0.99
     """
     from ele_core.data.readers import readers
+    from ele_core.display.text import harmless
     from ele_core.errors import ConfigError, counted
     from ele_core.files.atomic import write_bytes
     from ele_core.files.tables import FIRST, input_places, read_columns, read_table
@@ -165,4 +166,5 @@ def predict(
                 if target:
                     write_bytes(Path(target), content)
                 else:
-                    sys.stdout.write(content.decode())
+                    text = content.decode()
+                    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)

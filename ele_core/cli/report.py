@@ -9,6 +9,7 @@ import click
 
 from ele_core.cli import options
 from ele_core.cli.evaluate import show_baselines
+from ele_core.display.text import harmless
 
 if TYPE_CHECKING:
     from ele_core.cli.console import Console
@@ -98,5 +99,6 @@ def report_at_end(
         raise Interrupted(what, where=str(run.folder), signal=stopped.exit_code - 128, fix=again) from None
     except Exception as error:
         if processes.main:
-            click.echo(f"Warning: no report was written: {error or type(error).__name__} {again}", err=True)
+            reason = harmless(str(error) or type(error).__name__)
+            click.echo(f"Warning: no report was written: {reason} {again}", err=True)
     return metrics, None

@@ -127,8 +127,7 @@ def with_input_for(config: RunConfig, values: Sequence[Any]) -> RunConfig:
         return config
     better: list[str] = []
     if are_arrays(values):
-        names = config.registry.names("input")
-        better = [name for name in names if config.registry.get("input", name).takes_arrays]
+        better = [name for name, space in config.registry.usable("input").items() if space.takes_arrays]
     elif looks_like_vectors(values) is not None:
         better = for_vectors(config.registry)
     return load({**config.given, "input": better[0]}, registry=config.registry) if better else config
@@ -136,8 +135,8 @@ def with_input_for(config: RunConfig, values: Sequence[Any]) -> RunConfig:
 
 def for_vectors(registry: Registry) -> list[str]:
     """Return the names of the input spaces that read vectors unless the user chooses another."""
-    spaces = {name: registry.get("input", name) for name in registry.names("input")}
-    return [name for name, space in spaces.items() if space.takes_vectors and space.default_for_vectors]
+    spaces = registry.usable("input").items()
+    return [name for name, space in spaces if space.takes_vectors and space.default_for_vectors]
 
 
 def fit_by_position(inputs: InputSpace[Any], data: DataSet) -> None:

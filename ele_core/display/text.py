@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+CONTROLS = (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters by which a text could command a terminal, or change the direction of the line; not tab and line feed."""
+_REPLACED = dict.fromkeys(CONTROLS, "\ufffd")
+
+
+def harmless(text: str) -> str:
+    """The text with every character replaced that a terminal would obey instead of showing."""
+    return text.translate(_REPLACED)
+
 
 def in_words(seconds: float | None) -> str:
     """A duration as text: 5 s, 2 min, 2.5 h."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +44,28 @@ def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
         save_file(stored, file)
         file.chmod(0o644)
     except SafetensorError as error:  # a full disk comes as the library's own error
-        raise OSError(f"{file}: {error}") from error
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise OSError(f"{file}: {error}") from error
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(file)) from error
 
 
 def seal(folder: Path, unsealed: Collection[str] = ()) -> None:
     """Write the manifest of all files in `folder` except those named `unsealed`."""
-    files = sorted(file for file in folder.iterdir() if file.name not in {*unsealed, MANIFEST})
+    write_manifest(folder, sorted(file for file in folder.iterdir() if file.name not in {*unsealed, MANIFEST}))
+
+
+def write_manifest(folder: Path, files: Iterable[Path]) -> None:
+    """Write the sizes and the SHA-256 of `files` to the manifest of `folder`."""
     entries = {file.name: {"bytes": file.stat().st_size, "sha256": digest(file)} for file in files}
     write_text(folder / MANIFEST, json.dumps({"files": entries}, indent=2) + "\n")
 
 
-def verify(folder: Path) -> None:
-    """Refuse a folder whose files differ from its manifest; call it before parsing any of them."""
+def verify(folder: Path, unsealed: Collection[str] = ()) -> None:
+    """Refuse a folder whose files differ from its manifest; call it before parsing any of them.
+
+    Files that are not listed are refused too, except hidden ones, which ELE does not read, and those named `unsealed`.
+    """
     manifest = read_json(folder / MANIFEST)
     entries = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
@@ -68,6 +80,10 @@ def verify(folder: Path) -> None:
             raise ModelError(what, where=str(file))
         if digest(file) != entry.get("sha256"):
             raise ModelError("damaged: its contents are not what was written.", where=str(file))
+    for file in sorted(folder.iterdir()):
+        if file.name not in {*entries, *unsealed, MANIFEST} and not file.name.startswith("."):
+            fix = "Remove it if it is not part of the model."
+            raise ModelError(f"not listed in {MANIFEST}.", where=brief(file), fix=fix)
 
 
 def sealed(folder: Path, name: str) -> bool:

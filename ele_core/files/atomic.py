@@ -6,7 +6,9 @@ import errno
 import os
 import re
 import shutil
+import socket
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,20 +26,61 @@ def write_text(file: Path, text: str) -> None:
 
 def write_bytes(file: Path, content: bytes) -> None:
     """Write a file atomically, as `write_text`."""
-    make_folder(file.parent)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    temporary = Path(name)
+    with naming(file):
+        make_folder(file.parent)
+        remove_abandoned(file)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=own_prefix(file))
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(file)
+            sync_folder(file.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Name `file`, not a temporary one beside it, in the errors of the system that are raised in the block."""
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(file)
-        sync_folder(file.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        named = "" if error.filename is None else Path(os.fsdecode(error.filename)).name
+        if error.errno is None or (named and not named.startswith(f".{file.name}.")):
+            raise
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def own_prefix(file: Path) -> str:
+    """How the names of this process's temporary files and folders beside `file` begin."""
+    return f".{file.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{os.getpid()}-"
+
+
+def remove_abandoned(file: Path) -> None:
+    """Remove temporary files and folders beside `file` that processes of this machine left when they were killed."""
+    start = own_prefix(file).removesuffix(f"{os.getpid()}-")
+    for path in file.absolute().parent.glob(".*"):
+        found = (
+            re.fullmatch(r"(\d+)-[a-z0-9_]{8}", path.name.removeprefix(start)) if path.name.startswith(start) else None
+        )
+        if found and not alive(int(found[1])):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def alive(process: int) -> bool:
+    """Whether a process of this machine is running."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # the process of another user
+        return True
+    return True
 
 
 @contextmanager
@@ -85,8 +128,9 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 @contextmanager
 def fresh_folder(beside: Path) -> Iterator[Path]:
     """A temporary folder beside another, removed if the block fails."""
-    make_folder(beside.parent)
-    temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}."))
+    with naming(beside):
+        make_folder(beside.parent)
+        temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}."))
     try:
         temporary.chmod(0o755)
         yield temporary

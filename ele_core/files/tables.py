@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -12,6 +11,7 @@ from typing import Any, BinaryIO, TextIO
 from ele_core.errors import DataError
 from ele_core.files import arrow
 from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, keep
+from ele_core.files.formulas import guarded
 from ele_core.files.sources import seekable_bytes_of, text_of
 from ele_core.files.text_tables import SEPARATORS, read_jsonl, read_lines, read_separated
 
@@ -136,9 +136,29 @@ def input_places(table: Table, column: str | None, trained: str | None) -> list[
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, separator: str = ",") -> str:
-    """Mappings with the same keys as CSV text with a header; `columns` are needed if there may be no rows."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns or list(rows[0]), delimiter=separator, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
+    """Mappings with the same keys as CSV text with a header; `columns` are needed if there may be no rows.
+
+    Texts that a spreadsheet would run are written as `formulas.guarded` does.
+    """
+    names = list(columns or rows[0])
+    stream = CsvLines()
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\r\n")
+    writer.writerow(map(guarded, names))
+    writer.writerows([cell_of(row[name]) for name in names] for row in rows)
+    return "".join(stream.lines)
+
+
+class CsvLines:
+    """Takes the rows of a `csv.writer` that ends lines with CR LF, so that it quotes both; ends them with LF alone."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        """Append one row."""
+        self.lines.append(f"{line[:-2]}\n")
+
+
+def cell_of(value: Any) -> Any:
+    """A value as the cell that is written for it."""
+    return guarded(value) if isinstance(value, str) else value

@@ -14,6 +14,7 @@ from typing import Any
 
 from ele_core.errors import DataError, counted
 from ele_core.files.columns import Keep, Table, Unreadable
+from ele_core.files.formulas import unguarded
 
 SEPARATORS = {".csv": (",", ";", "\t"), ".tsv": ("\t",)}
 """The separators that a file may have, by its suffix: the first that is in its header."""
@@ -54,6 +55,7 @@ def read_separated(text: Iterable[str], file: str, suffix: str, keep: Keep, size
     with long_cells():
         rows = separated_rows([first], lines, separator, file)
         _, header = next(rows, (1, []))
+        header = [unguarded(name) for name in header]
         if not header:
             raise DataError("the file is empty.", where=file, fix="Name the columns in the first line.")
         places = keep(header)
@@ -65,7 +67,8 @@ def read_separated(text: Iterable[str], file: str, suffix: str, keep: Keep, size
                 if len(row) != len(header):
                     row = [misfit(row, len(header), separator, start, lines.count)] * len(header)
                 for place, column in columns.items():
-                    column.append(row[place])
+                    cell = row[place]
+                    column.append(unguarded(cell) if cell[:1] == "'" else cell)
                 starts.append(start)
             yield Table(file, header, dict(columns), starts)
             more = len(starts) == size

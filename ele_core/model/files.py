@@ -14,18 +14,33 @@ from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.errors import EleError, ModelError
-from ele_core.files.archive import brief, check_shapes, read_json, read_tensors, save_tensors, seal, sealed, verify
+from ele_core.files.archive import (
+    MANIFEST,
+    brief,
+    check_shapes,
+    read_json,
+    read_tensors,
+    save_tensors,
+    seal,
+    sealed,
+    verify,
+)
 from ele_core.files.atomic import replace_folder, write_text
+from ele_core.files.signatures import SIGNATURE, changed, read_key, sign
 from ele_core.interfaces import Candidates, InputSpace, OutputSpace, Surrogate
 from ele_core.model.model import Model
+from ele_core.model.soundness import disagreement, emptied, finite, weights_problem
 from ele_core.model.trust.calibration import TENSORS as CALIBRATION
 from ele_core.model.trust.calibration import read_calibration, save_calibration
 from ele_core.numerics.unfilled import unfilled
 from ele_core.plugins import Registry
+from ele_core.plugins.contained import origin_of
 from ele_core.runtime.work import Snapshot, prefixed
 
 CARD = "README.md"
 """The only file of a model folder that users may edit."""
+UNSEALED = (CARD, SIGNATURE, "checkpoints")
+"""What may be in a model folder without being listed in its manifest; checkpoints are of predictions with it."""
 FORMAT = 2
 """The version of the folder's layout; models of other versions are refused."""
 LARGEST_CONFIG = 4 << 20
@@ -48,20 +63,35 @@ def save_model(model: Model, folder: Path) -> None:
         if model.calibration is not None:
             save_calibration(model.calibration, target)
         write_text(target / CARD, model_card(model))
-        seal(target, unsealed=[CARD])
+        seal(target, unsealed=UNSEALED)
+        if (key := read_key()) is not None:
+            sign(target, [MANIFEST], key)
 
 
 def load_model(folder: Path, device: torch.device, registry: Registry | None = None) -> Model:
-    """Load a model that `save_model` wrote. Only code of installed plugins runs: the folder cannot name any other."""
+    """Load a model that `save_model` wrote. Only code of installed plugins runs: the folder cannot name any other.
+
+    If the environment variable ELE_KEY names a key, the model must be signed with it.
+    """
     try:
         config = read_config(folder, registry)
-        verify(folder)
+        verify(folder, UNSEALED)
+        verify_signature(folder)
         return build(config, folder, device)
     except EleError:
         raise
     except Exception as error:  # plugins need not handle every file that is damaged or made up
-        what = f"cannot be loaded: {type(error).__name__}: {brief(error)}."
+        origin = origin_of(error)
+        what = f"cannot be loaded: {f'{origin}: ' if origin else ''}{type(error).__name__}: {brief(error)}."
         raise ModelError(what, where=str(folder)) from error
+
+
+def verify_signature(folder: Path) -> None:
+    """Refuse a model that was changed since it was signed, if a key is given."""
+    key = read_key()
+    if key is not None and changed(folder, [MANIFEST], key):
+        fix = "Use a copy from somebody you trust, or sign it again: ele sign RUN --key FILE"
+        raise ModelError("this model was changed after training.", where=str(folder), fix=fix)
 
 
 def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
@@ -70,15 +100,21 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
     inputs.load(folder)
     file = folder / "model.safetensors"
-    check_shapes(file, expected_shapes(config, space, inputs))
+    expected = expected_weights(config, space, inputs)
+    check_shapes(file, {name: value.shape for name, value in expected.items()})
     model = Model.build(config, space, inputs, seed=0)
     weights = Snapshot(read_tensors(file))
+    if problem := weights_problem(weights.tensors, expected):
+        raise ModelError(f"damaged: {problem}.", where=str(file))
     try:
         model.surrogate.restore(weights.part("surrogate"))
         model.regressor.restore(weights.part("regressor"))
     except (RuntimeError, KeyError) as error:
         reason = brief(str(error).splitlines()[-1].strip().rstrip("."))  # torch lists the problems, one per line
         raise ModelError(f"the weights do not fit the configuration: {reason}.", where=str(file)) from None
+    for part, learner in (("surrogate", model.surrogate), ("regressor", model.regressor)):
+        if emptied(learner):
+            raise ModelError(f"damaged: all weights of the {part} are zero.", where=str(file))
     model.to(device)
     if sealed(folder, "candidates.safetensors"):
         model.candidates = read_candidates(folder / "candidates.safetensors", model, device)
@@ -92,11 +128,11 @@ def weights_of(model: Model) -> dict[str, Tensor]:
     return prefixed("surrogate", model.surrogate.state()) | prefixed("regressor", model.regressor.state())
 
 
-def expected_shapes(config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any]) -> dict[str, torch.Size]:
-    """Return the shape of every weight without allocating it; empty if a component must compute to be built."""
+def expected_weights(config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any]) -> dict[str, Tensor]:
+    """Return every weight without allocating it; none if a component must compute to be built."""
     try:
         with unfilled():
-            return {name: value.shape for name, value in weights_of(Model.build(config, space, inputs, 0)).items()}
+            return weights_of(Model.build(config, space, inputs, 0))
     except EleError:
         raise
     except NotImplementedError:  # a meta tensor has no values to compute with
@@ -174,13 +210,15 @@ def labels_problem(batch: Any, space: OutputSpace[Any, Any]) -> str | None:
 
 
 def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | None:
-    """Return why the embeddings of `candidates` cannot be used, or None; the first structure is embedded to compare."""
+    """Return why the embeddings of `candidates` cannot be used, or None; some structures are embedded to compare."""
     if not len(candidates):
         return "there are no candidates"
     embeddings, like = candidates.embeddings, surrogate.embed(candidates.batch[:1])
     if embeddings.shape[1:] != like.shape[1:] or embeddings.dtype != like.dtype:
         return "the embeddings do not have the model's dimension and type"
-    return None if bool(embeddings.isfinite().all()) else "the embeddings hold NaN or infinity"
+    if not finite(embeddings):
+        return "the embeddings hold NaN or infinity"
+    return disagreement(candidates, surrogate)
 
 
 def read_header(folder: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ A plugin is a module with hooks, declared in its package's entry points. It impo
 `ele_core.plugins.hookspecs` has one such example for each kind of component.
 """
 
+from ele_core.plugins.contained import noted
 from ele_core.plugins.hookspecs import HOOKS, hookimpl
 from ele_core.plugins.records import PluginInfo, Record
 from ele_core.plugins.registry import Registry, create_part, register, registry, registry_of
@@ -22,6 +23,7 @@ __all__ = [
     "Registry",
     "create_part",
     "hookimpl",
+    "noted",
     "register",
     "registry",
     "registry_of",

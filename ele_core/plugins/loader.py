@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -23,6 +24,7 @@ import pluggy
 from ele_core.errors import PluginError
 from ele_core.extras import OURS
 from ele_core.plugins import hookspecs
+from ele_core.plugins.contained import contained, details_of, reason_of
 from ele_core.plugins.hookspecs import GROUP, HOOKS
 from ele_core.plugins.records import PluginInfo, Record
 
@@ -54,14 +56,6 @@ def collect(plugin: object) -> dict[Kind, tuple[Record, ...]]:
     return {kind: records for kind, records in collected.items() if records}
 
 
-def reason_of(error: BaseException) -> str:
-    """Return an exception as one line, with its type unless it is a `PluginError`."""
-    if isinstance(error, PluginError):
-        return str(error)
-    first_line = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
-
-
 def _describe(entry: EntryPoint) -> PluginInfo:
     distribution = entry.dist.name if entry.dist else "unknown distribution"
     version = entry.dist.version if entry.dist else "of unknown version"
@@ -75,11 +69,14 @@ def _describe(entry: EntryPoint) -> PluginInfo:
 def _load(info: PluginInfo, entry: EntryPoint, enabled: list[PluginInfo]) -> PluginInfo:
     if info.status == "disabled":
         return info
+    began = time.perf_counter()
     try:
         _refuse_namesakes(info, enabled)
-        return dataclasses.replace(info, records=collect(entry.load()))
-    except (Exception, SystemExit) as error:  # a plugin can raise anything; the others still load
-        return dataclasses.replace(info, status="failed", reason=reason_of(error))
+        with contained():
+            loaded = dataclasses.replace(info, records=collect(entry.load()))
+    except Exception as error:  # a plugin can raise anything; the others still load
+        loaded = dataclasses.replace(info, status="failed", reason=reason_of(error), details=details_of(error))
+    return dataclasses.replace(loaded, seconds=time.perf_counter() - began)
 
 
 def _refuse_namesakes(info: PluginInfo, enabled: list[PluginInfo]) -> None:

@@ -61,6 +61,11 @@ class PluginInfo:
     version: str | None = None
     status: Literal["ok", "failed", "disabled"] = "ok"
     reason: str = ""
+    """Why it failed or is disabled, in one line."""
+    details: str = ""
+    """The traceback of a failure, without the lines that imported the plugin."""
+    seconds: float | None = dataclasses.field(default=None, compare=False)
+    """The time that its import took; None if it was not imported."""
     records: Mapping[Kind, tuple[Record, ...]] = dataclasses.field(default_factory=dict)
 
     @property
@@ -91,6 +96,8 @@ class PluginInfo:
             "version": self.version,
             "status": self.status,
             "reason": self.reason,
+            "details": self.details,
+            "seconds": self.seconds,
             "records": [
                 {
                     "kind": kind,

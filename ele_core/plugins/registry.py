@@ -1,7 +1,8 @@
 """The registry: finds components by name among the loaded plugins.
 
-When two plugins bring a component of the same kind and name, neither can be used: that name raises an error with both
-plugins, and `clashes` and `ele plugins` list it. All other components of both plugins work.
+When two plugins bring a component of the same kind and name, `PLUGIN:NAME` chooses one of them. The name alone means
+the component of ELE itself, if it brings one; else it raises an error with both plugins. `clashes` and `ele plugins`
+list such names. All other components of both plugins work.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 import functools
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ele_core.errors import PluginError, UnknownComponent
+from ele_core.extras import OURS
+from ele_core.plugins.contained import contained, reason_of, remember
 from ele_core.plugins.hookspecs import HOOKS
-from ele_core.plugins.loader import DISABLED, collect, load_installed, reason_of
+from ele_core.plugins.loader import DISABLED, collect, load_installed
 from ele_core.plugins.records import PluginInfo, Record
 
 if TYPE_CHECKING:
@@ -63,20 +68,36 @@ class Registry:
         return sorted(records, key=lambda record: record.name)
 
     def names(self, kind: Kind) -> list[str]:
-        """Return the names of the components of a kind, sorted."""
-        return sorted({record.name for record in self.records(kind)})
+        """Return the names of the components of a kind, sorted; of a clash those that choose, as `PLUGIN:NAME`."""
+        found: set[str] = set()
+        for name in {record.name for record in self.records(kind)}:
+            providers = self._providers(kind, name)
+            chosen = _preferred(providers)
+            found |= {name} if chosen else set()
+            found |= {f"{plugin.name}:{name}" for plugin in providers if plugin is not chosen}
+        return sorted(found)
 
     def clashes(self) -> dict[tuple[Kind, str], list[PluginInfo]]:
-        """Return the names that more than one plugin brings, each with these plugins."""
-        providers = {(kind, name): self._providers(kind, name) for kind in HOOKS for name in self.names(kind)}
-        return {key: plugins for key, plugins in providers.items() if len(plugins) > 1}
+        """Return the names that more than one plugin brings, each with these plugins; the one that is used is first."""
+        names = {kind: sorted({record.name for record in self.records(kind)}) for kind in HOOKS}
+        providers = {(kind, name): self._providers(kind, name) for kind in HOOKS for name in names[kind]}
+        return {
+            key: sorted(plugins, key=lambda plugin: plugin is not _preferred(plugins))
+            for key, plugins in providers.items()
+            if len(plugins) > 1
+        }
 
     def export(self) -> dict[str, Any]:
         """Return plugins and clashes as plain values, for `ele plugins --json`."""
         return {
             "plugins": [plugin.as_dict() for plugin in self._plugins],
             "clashes": [
-                {"kind": kind, "name": name, "plugins": [str(plugin) for plugin in plugins]}
+                {
+                    "kind": kind,
+                    "name": name,
+                    "plugins": [str(plugin) for plugin in plugins],
+                    "used": str(used) if (used := _preferred(plugins)) else None,
+                }
                 for (kind, name), plugins in self.clashes().items()
             ],
         }
@@ -85,33 +106,35 @@ class Registry:
 
     def provider(self, kind: Kind, name: str) -> PluginInfo:
         """Return the plugin that brings a component. Raises `UnknownComponent`, or `PluginError` for a clash."""
-        providers = self._providers(kind, name)
-        if not providers:
-            raise UnknownComponent(self._why_unknown(kind, name), fix=NEXT_COMMAND)
-        if len(providers) > 1:
-            raise PluginError(
-                f"the {HOOKS[kind].singular} '{name}' is brought by {' and by '.join(map(str, providers))};",
-                fix=f"uninstall one of them, or name its plugin in {DISABLED}.",
-            )
-        return providers[0]
+        return self._found(kind, name)[0]
 
     def record(self, kind: Kind, name: str) -> Record:
         """Return the record of a component."""
-        return next(record for record in self.provider(kind, name).records[kind] if record.name == name)
+        return self._found(kind, name)[1]
 
     def get(self, kind: Kind, name: str) -> type[Any]:
         """Import and return the class of a component; `PluginError` if it does not fit its kind."""
-        plugin, record = self.provider(kind, name), self.record(kind, name)
-        where = f"plugin {plugin}, {HOOKS[kind].singular} '{name}'"
+        plugin, record = self._found(kind, name)
+        where = f"plugin {plugin}, {HOOKS[kind].singular} '{record.name}'"
         if reason := plugin.unavailable(record):
             raise PluginError(f"the {HOOKS[kind].singular} '{name}' {reason}")
         try:
-            target = pkgutil.resolve_name(record.target) if isinstance(record.target, str) else record.target
-        except (Exception, SystemExit) as error:  # a plugin's module can raise anything
+            target = _imported(record.target) if isinstance(record.target, str) else record.target
+        except Exception as error:  # a plugin's module can raise anything
             raise PluginError(f"cannot import {record.location}: {reason_of(error)}.", where=where) from error
         if complaint := _unfit(kind, target):
             raise PluginError(f"{record.location} {complaint}.", where=where)
+        if plugin.distribution != OURS:
+            remember(cast("type[Any]", target), where)
         return cast("type[Any]", target)
+
+    def usable(self, kind: Kind) -> dict[str, type[Any]]:
+        """Import and return every component of a kind by name, without those that cannot be imported or do not fit."""
+        found = {}
+        for name in self.names(kind):
+            with suppress(PluginError):
+                found[name] = self.get(kind, name)
+        return found
 
     def create(self, kind: Kind, choice: Choice | Mapping[str, Any] | str, *args: Any, path: str = "") -> Any:
         """Create the component that `choice` names as `cls(config, *args)`; errors name `path`, that of the choice."""
@@ -148,6 +171,22 @@ class Registry:
 
     # -- helpers --------------------------------------------------------------------------------------------------
 
+    def _found(self, kind: Kind, name: str) -> tuple[PluginInfo, Record]:
+        """Return the plugin and the record that `name`, or `PLUGIN:NAME`, stands for."""
+        providers, own_name = self._providers(kind, name), name
+        if not providers and ":" in name:
+            plugin_name, _, own_name = name.partition(":")
+            providers = [plugin for plugin in self._providers(kind, own_name) if plugin.name == plugin_name]
+        if not providers:
+            raise UnknownComponent(self._why_unknown(kind, name), fix=NEXT_COMMAND)
+        plugin = _preferred(providers)
+        if plugin is None:
+            raise PluginError(
+                f"the {HOOKS[kind].singular} '{name}' is brought by {' and by '.join(map(str, providers))};",
+                fix=f"choose one: {' or '.join(f'{plugin.name}:{name}' for plugin in providers)}.",
+            )
+        return plugin, next(record for record in plugin.records[kind] if record.name == own_name)
+
     def _providers(self, kind: Kind, name: str) -> list[PluginInfo]:
         return [p for p in self._plugins if any(record.name == name for record in p.records.get(kind, ()))]
 
@@ -170,6 +209,19 @@ class Registry:
         if disabled:
             sentences.append(f"Disabled by {DISABLED}: {', '.join(disabled)}.")
         return sentences
+
+
+def _preferred(providers: list[PluginInfo]) -> PluginInfo | None:
+    """Return the plugin that a bare name stands for: the only one, or that of ELE itself; None if several could be."""
+    ours = [plugin for plugin in providers if plugin.distribution == OURS]
+    chosen = ours or providers
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _imported(target: str) -> object:
+    """Return what `"package.module:Class"` names; the first import is contained."""
+    with nullcontext() if target.partition(":")[0] in sys.modules else contained():
+        return pkgutil.resolve_name(target)
 
 
 def _closest(name: str, names: list[str]) -> str:
@@ -202,4 +254,19 @@ def _unfit(kind: Kind, target: object) -> str | None:
         return "has a Config that does not derive from ele_core.ComponentConfig"
     if "name" in config.model_fields:
         return "has an option called 'name', which is reserved for the name of the component itself"
+    return _unfit_init(target, base)
+
+
+def _unfit_init(target: Any, base: Any) -> str | None:
+    """Return why a class cannot be created as its base is, from a configuration and the components it is built on."""
+    given = list(inspect.signature(base.__init__).parameters)[1:]
+    try:
+        signature = inspect.signature(target.__init__)
+    except ValueError:  # Python cannot tell the parameters
+        return None
+    try:
+        signature.bind(None, *given)
+    except TypeError as error:
+        own = ", ".join(list(signature.parameters)[1:])
+        return f"has an __init__({own}) that cannot be called with ({', '.join(given)}): {error}"
     return None

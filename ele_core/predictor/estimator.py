@@ -15,7 +15,7 @@ from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
-from ele_core.plugins import Registry
+from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
 from ele_core.predictor.decoding import calibrate, decode, evaluate_pairs
 from ele_core.predictor.learned_loss import LearnedLossMethods
@@ -95,6 +95,7 @@ class StructuredPredictor(LearnedLossMethods):
 
     # -- scikit-learn ---------------------------------------------------------------------------------------------
 
+    @noted()
     def fit(
         self,
         X: Examples,  # scikit-learn's name
@@ -136,6 +137,7 @@ class StructuredPredictor(LearnedLossMethods):
             self.model_ = train(config, pairs, context, monitor, run=folder, every=checkpoint_every, donor=donor)
         return self
 
+    @noted()
     def predict(
         self,
         X: Examples,

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from ele_core.config.diff import flatten
+from ele_core.display.text import listed
 from ele_core.errors import EleError
+from ele_core.files.signatures import read_key
 from ele_core.interfaces import OutputSpace
 from ele_core.plugins import Registry
 from ele_core.report.headline import SHARES, label
 from ele_core.report.learning_curves import Curve, curves, deciding, duration
-from ele_core.runs.evaluations import StoredEvaluation, load_all
-from ele_core.runs.records import training_seconds
+from ele_core.runs.evaluations import StoredEvaluation, changed, load_all
+from ele_core.runs.journal import changed_files, training_seconds
 from ele_core.runs.run import Run
+from ele_core.runs.signing import changed_since_signed
 
 DIRECTIONS = {"exact": "max", "exact_unseen": "max", "regression_error": "min"}
 """Which way is better for the metrics that every evaluation has."""
@@ -87,6 +90,9 @@ def compare(folders: Sequence[str | Path], registry: Registry | None = None) -> 
         if len({str(d.get(part)) for d in data}) > 1
     ]
     warnings = [f"The runs have different {differing[0]}: their numbers cannot be compared."] if differing else []
+    warnings += [
+        sentence for name, run in zip(names, runs, strict=True) for sentence in changes_since(name, run.folder)
+    ]
     missing = [name for name, run in zip(names, runs, strict=True) if not load_all(run.folder)]
     warnings += [f"{name} was not evaluated: ele evaluate {name}" for name in missing]
     common = set.intersection(*({title(outcome) for outcome in load_all(run.folder)} for run in runs))
@@ -94,6 +100,19 @@ def compare(folders: Sequence[str | Path], registry: Registry | None = None) -> 
         warnings.append("No decoder was evaluated on all of these runs. Evaluate one: ele evaluate RUN --decoder NAME")
     blocks = [training(runs, data, learned), *evaluations(runs, ranked=not differing), differences(runs)]
     return Comparison(names, [block for block in blocks if block.lines], warnings, joint(names, learned))
+
+
+def changes_since(name: str, folder: Path) -> list[str]:
+    """Sentences on files of a run that were changed after they were written."""
+    key = read_key()
+    if key is not None:
+        differ = changed_since_signed(folder, key)
+        return [f"{name}: {listed(differ)} changed after the run was signed."] if differ else []
+    journal, measured = changed_files(folder), changed(folder)
+    sentences = [f"{name}: {listed(journal)} changed after the training: what is said of it may not be true."]
+    advice = f"left out. Evaluate again: ele evaluate {name} --again"
+    sentences += [f"{name}: {file} was changed after it was measured, and is {advice}" for file in measured]
+    return sentences if journal else sentences[1:]
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ele_core.config import RunConfig
-from ele_core.errors import ModelError, PluginError
-from ele_core.files.archive import brief, read_text
+from ele_core.errors import PluginError
 from ele_core.interfaces import Kind, Learner
+from ele_core.runs.journal import METRICS, TIMES, read_journal
 
 OURS = ("stage", "step", "best")
 """Keys of a line of metrics.jsonl that are not metrics."""
@@ -35,8 +34,8 @@ class Curve:
 
 def curves(run: Path, decides: Mapping[str, str]) -> list[Curve]:
     """The learning curve of each stage, in order; `decides` maps stages to their deciding metrics."""
-    lines = read_lines(run / "metrics.jsonl")
-    times = read_lines(run / "times.jsonl")
+    lines = read_journal(run / METRICS)
+    times = read_journal(run / TIMES)
     stages = dict.fromkeys(line["stage"] for line in lines)
     return [stage_curve(stage, decides.get(stage), lines, times) for stage in stages]
 
@@ -66,19 +65,6 @@ def stage_curve(stage: str, decides: str | None, lines: list[dict[str, Any]], ti
         best[-1] if best else None,
         seconds[-1] if seconds else None,
     )
-
-
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Read the records of a JSONL file of evaluations; an empty list if there is no file."""
-    if not file.exists():
-        return []
-    try:
-        records = [json.loads(line) for line in read_text(file).splitlines() if line.strip()]
-        if not all(isinstance(r, dict) and isinstance(r["stage"], str) and isinstance(r["step"], int) for r in records):
-            raise ValueError("a line is not an evaluation")
-    except (ValueError, KeyError) as error:
-        raise ModelError(f"damaged: {brief(error)}.", where=str(file)) from None
-    return records
 
 
 def finite(value: Any) -> float | None:

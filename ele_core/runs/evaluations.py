@@ -22,6 +22,7 @@ from ele_core.data.truths import Truths
 from ele_core.errors import ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
+from ele_core.files.formulas import unguarded
 from ele_core.files.tables import as_csv
 from ele_core.interfaces import Decoder, OutputSpace
 from ele_core.model.baselines import Baselines, baselines
@@ -74,7 +75,8 @@ class StoredEvaluation:
         """One mapping per example: input, prediction, truth, energy and each metric."""
         if self.table is not None:
             return self.table
-        return list(csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline="")))
+        rows = csv.DictReader(io.StringIO(read_text(self.file, LARGEST_TABLE), newline=""))
+        return [{name: unguarded(cell or "") for name, cell in row.items() if name is not None} for row in rows]
 
     def measured(self, space: OutputSpace[Any, Any]) -> tuple[Any, dict[str, Tensor]]:
         """The truths, packed by `space`, and each metric with one value per example."""
@@ -110,7 +112,8 @@ def file_name(config: RunConfig, settings: Settings) -> str:
     It ends in `-given-NAME` if predictions had to satisfy a constraint, and in `-oracle`.
     """
     given = "".join(f"-given-{name}" for name in settings.get("given", ()))
-    return f"{settings['split']}-{variant_name(config)}{given}{'-oracle' if settings['oracle'] else ''}"
+    decoder = variant_name(config).replace(":", "-")
+    return f"{settings['split']}-{decoder}{given}{'-oracle' if settings['oracle'] else ''}"
 
 
 def variant_name(config: RunConfig) -> str:
@@ -120,7 +123,8 @@ def variant_name(config: RunConfig) -> str:
     for variant in decoder.variants:
         special = {name: value for name, value in variant.options.items() if fields[name].default != value}
         if special and all(chosen.get(name) == value for name, value in variant.options.items()):
-            return variant.name
+            plugin, colon, _ = config.decoder.name.rpartition(":")
+            return f"{plugin}{colon}{variant.name}"
     return config.decoder.name
 
 
@@ -145,13 +149,32 @@ def store(
         "date": date,
         "table": hashlib.sha256(table.encode()).hexdigest(),
     }
+    content["digest"] = digest_of(content)
     write_text(file.with_suffix(".json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     found = file, key, settings, decoder, candidates, result.metrics, date, result.baselines
     return StoredEvaluation(*found, result, rows, result.assessment)
 
 
+def digest_of(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of an evaluation's JSON file, whatever its layout, without the digest itself."""
+    rest = {name: value for name, value in content.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def changed(run: Path) -> list[str]:
+    """Return the files of evaluations that were changed after they were written; their evaluations are not loaded."""
+    found = []
+    for file in sorted((run / FOLDER).glob("*.json")):
+        content, table = read_json(file), file.with_suffix(".csv")
+        if not isinstance(content, dict) or content.get("digest", digest_of(content)) != digest_of(content):
+            found.append(f"{FOLDER}/{file.name}")
+        elif table.exists() and content.get("table") != digest(table):
+            found.append(f"{FOLDER}/{table.name}")
+    return found
+
+
 def find(run: Path, key: str) -> StoredEvaluation | None:
-    """Load the evaluation with this key; None if there is none or its table was changed."""
+    """Load the evaluation with this key; None if there is none or it was changed."""
     for file in sorted((run / FOLDER).glob("*.json")):
         with suppress(ModelError):  # a damaged file is another evaluation's, or one that is going to be replaced
             stored = load(file)
@@ -161,18 +184,20 @@ def find(run: Path, key: str) -> StoredEvaluation | None:
 
 
 def load_all(run: Path) -> list[StoredEvaluation]:
-    """Load every evaluation of a run whose table was not changed, in the order of their names."""
+    """Load every evaluation of a run that was not changed, in the order of their names."""
     found = [load(file) for file in sorted((run / FOLDER).glob("*.json"))]
     return [stored for stored in found if stored is not None]
 
 
 def load(file: Path) -> StoredEvaluation | None:
-    """Load the evaluation that a JSON file describes; None if the file is missing or its table was changed."""
+    """Load the evaluation that a JSON file describes; None if a file is missing, or it or its table was changed."""
     table = file.with_suffix(".csv")
     if not file.exists() or not table.exists():
         return None
     content = read_json(file)
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("table") != digest(table):
+        return None
+    if content.get("digest", digest_of(content)) != digest_of(content):  # evaluations before 0.2 have none
         return None
     try:
         metrics = {str(name): float(value) for name, value in content["metrics"].items()}

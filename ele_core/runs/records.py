@@ -22,6 +22,7 @@ from ele_core.files.atomic import write_text
 from ele_core.model.evaluate import Evaluation
 from ele_core.model.groups import Groups, by_properties
 from ele_core.runs.folder import SPLITS
+from ele_core.runs.journal import training_seconds
 from ele_core.runs.run import Run
 
 DIGITS = 6
@@ -98,21 +99,3 @@ def canonical(requirement: str) -> str:
     """Return the normalised name of the distribution that a requirement names."""
     found = re.match(r"[A-Za-z0-9._-]+", requirement)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
-
-
-def stage_seconds(folder: Path) -> dict[str, float]:
-    """Return when each stage of a training wrote its last line, in seconds since the start."""
-    try:
-        lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
-    except OSError:
-        return {}
-    return {entry["stage"]: float(entry["seconds"]) for entry in map(json.loads, lines)}
-
-
-def training_seconds(folder: Path) -> float | None:
-    """Return the wall time of the training: the last time that the run recorded, or None."""
-    try:
-        lines = (folder / "times.jsonl").read_text("utf-8").splitlines()
-    except OSError:
-        return None
-    return float(json.loads(lines[-1])["seconds"]) if lines else None

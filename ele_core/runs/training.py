@@ -23,6 +23,7 @@ from ele_core.model.model import Model
 from ele_core.model.train import assemble, fit
 from ele_core.runs.folder import CHECKPOINTS, CONFIG, DATA, IDENTITY, MODEL, check_free, unfinished
 from ele_core.runs.identity import judge, write_identity
+from ele_core.runs.journal import seal_journal
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Callbacks, FileMonitor
@@ -96,6 +97,7 @@ def train_in(
                 remove_unfinished(folder, MODEL)
                 if model.config != prepared.config:  # a decoder was chosen
                     write_text(folder / CONFIG, dump(model.config))
+                seal_journal(folder)
                 save_model(model, folder / MODEL)
         except OSError as error:  # a full disk: the last checkpoints are intact
             what = f"cannot be written: {error.strerror or error}."

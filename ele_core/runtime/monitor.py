@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from ele_core.display.text import harmless
 from ele_core.errors import ConfigError
 from ele_core.files.atomic import write_text
 from ele_core.runtime.progress import PlannedStage, Timetable
@@ -128,8 +129,8 @@ class ConsoleMonitor(Monitor):
             self._clear()
 
     def message(self, text: str) -> None:
-        """Print the line."""
-        self._print(text)
+        """Print the line; names of the user's files and columns in it cannot command the terminal."""
+        self._print(harmless(text))
 
     def _show(self) -> None:
         now = self.timetable.elapsed

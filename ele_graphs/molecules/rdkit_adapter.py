@@ -40,6 +40,10 @@ BOND_TYPES = {
 NO_STEREO = (Chem.BondStereo.STEREONONE, Chem.BondStereo.STEREOANY)
 LARGEST = 1000
 """The most heavy atoms of a molecule that is read: to write a SMILES canonically takes quadratic time."""
+ATOM = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
+"""An atom of a SMILES."""
+HYDROGEN = re.compile(r"\[\d*H\d*[+-]?\d*(:\d+)?\]")
+"""A hydrogen of a SMILES."""
 HIGHLIGHT = (1.0, 0.74, 0.35)
 """Orange: different from the colours of all elements, also for people with red-green blindness."""
 LABEL, ROOM, SMALLEST = 0.7, 0.9, 4.5
@@ -104,6 +108,9 @@ def read(smiles: str, limits: Limits = Limits(), *, largest: bool = False) -> Re
     text = smiles.strip() if isinstance(smiles, str) else ""
     if not text:
         raise UnreadableMolecule("empty SMILES")
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()  # half of a pair of surrogates, which RDKit cannot take
+    _check_length(text, 10 * LARGEST if largest else LARGEST)
     with quiet():
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
@@ -154,6 +161,8 @@ def rewritten(smiles: str, seed: int) -> str | None:
 
 def morgan(smiles: str, radius: int, bits: int) -> dict[int, int]:
     """The Morgan fingerprint of a SMILES: how often each of `bits` bits occurs. Raises `UnreadableMolecule`."""
+    smiles = smiles.encode("utf-8", "replace").decode()  # as in `read`
+    _check_length(smiles, LARGEST)
     with quiet():
         molecule = Chem.MolFromSmiles(smiles.strip())
         if molecule is None or not molecule.GetNumAtoms():
@@ -191,6 +200,8 @@ def read_molecule(
             raise UnreadableMolecule(f"{count_atoms(molecule.GetNumHeavyAtoms())}, more than {LARGEST}")
         canonical = Chem.MolToSmiles(molecule, isomericSmiles=False)
         _check_size(canonical, molecule, limits)
+        if "~" in canonical:  # where it closes a ring, RDKit reads a single bond in its own canonical form
+            raise UnreadableMolecule(f"bond unspecified is not one of {' '.join(limits.bonds or BOND_TYPES)}")
         again = Chem.MolFromSmiles(canonical)
         if again is None:
             raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
@@ -497,12 +508,27 @@ def _bonds(molecule: Chem.Mol, limits: Limits) -> Bonds:
     return in_order(bonds)
 
 
+def _check_length(smiles: str, most: int) -> None:
+    """Refuse a text with more than `most` heavy atoms before RDKit reads it, for which it needs minutes."""
+    if len(smiles) <= most:
+        return
+    atoms = ATOM.findall(smiles.partition(" ")[0])
+    heavy = sum(not HYDROGEN.fullmatch(atom) for atom in atoms)
+    if heavy > most:
+        raise UnreadableMolecule(f"{count_atoms(heavy)}, more than {most}")
+    if len(atoms) > 5 * most:
+        raise UnreadableMolecule(f"{count_atoms(len(atoms))} with hydrogens, more than {5 * most}")
+
+
 def _why_not(smiles: str) -> str:
     """RDKit's own reason, in one line."""
     molecule = Chem.MolFromSmiles(smiles, sanitize=False)
     if molecule is None:
         return "not a SMILES that RDKit can read"
-    problems = Chem.DetectChemistryProblems(molecule)
+    try:
+        problems = Chem.DetectChemistryProblems(molecule)
+    except RuntimeError:  # of an atom with thousands of hydrogens RDKit computes no valence
+        problems = ()
     return problems[0].Message() if problems else "not a molecule that RDKit accepts"
 
 

@@ -31,9 +31,9 @@ def members(launcher: int) -> list[int]:
     return [int(child) for child in children]
 
 
-def all_gone(processes: list[int]) -> bool:
-    """Whether these processes end within a minute."""
-    deadline = time.monotonic() + 60
+def all_gone(processes: list[int], within: float = 60) -> bool:
+    """Whether these processes end within so many seconds."""
+    deadline = time.monotonic() + within
     while any(Path(f"/proc/{process}/stat").exists() for process in processes):
         if time.monotonic() > deadline:
             return False
@@ -144,6 +144,22 @@ def test_processes_whose_parent_is_gone_stop_and_keep_their_state(config, of_two
     assert not (run / "model").exists()
     assert ele("resume", run, "--processes", 2).returncode == 0
     assert_same(of_two, run)
+
+
+def test_processes_in_the_middle_of_a_long_step_end_soon_after_their_parent(config, tmp_path):
+    run = tmp_path / "run"
+    long_step = ("surrogate.encoder.width=2000", "surrogate.encoder.layers=8", "surrogate.training.batch_size=2000")
+    changes = [part for change in long_step for part in ("--set", change)]
+    process = start("train", config, "-o", run, *changes, "--processes", 2)
+    while not (run / "metrics.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(1)  # well into the first step
+    children = members(process.pid)
+    process.kill()
+    ended(process)
+    assert len(children) == 2
+    assert all_gone(children, within=12)
 
 
 @pytest.mark.parametrize("decoder", ["pgd", "search"])

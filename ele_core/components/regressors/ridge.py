@@ -78,11 +78,12 @@ class SketchedRidgeRegressor(Regressor):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the sketched input kernel and H."""
-        if state["weights"].shape != (self.map.dim, self.surrogate.dim):
-            what = "the weights of the ridge regression do not fit the configuration: they have another shape."
+        weights = state["weights"]
+        if weights.shape != (self.map.dim, self.surrogate.dim) or weights.dtype != self.weights.dtype:
+            what = "the weights of the ridge regression do not fit the configuration: they have another shape or type."
             raise ModelError(what, fix="Save the model again.")
         self.map.restore(state)
-        self.weights = state["weights"]
+        self.weights = weights
 
     def to(self, device: torch.device) -> Self:
         """Move what was learned to `device`."""

@@ -25,7 +25,8 @@ from ele_core.experiments.sweep import sweep
 from ele_core.files.atomic import write_text
 from ele_core.files.locks import locked
 from ele_core.runs.folder import unfinished
-from ele_core.runs.records import circumstances, measurement, stage_seconds, training_seconds
+from ele_core.runs.journal import stage_seconds, training_seconds
+from ele_core.runs.records import circumstances, measurement
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ele_core import config as configuration
 from ele_core.config.diff import flatten
-from ele_core.errors import ConfigError, EleError, PluginError
+from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Choice, Decoder, Variant
 from ele_core.model.model import Model
 from ele_core.plugins import Registry
@@ -89,10 +89,10 @@ def percent(share: float) -> str:
 
 
 def _declared(registry: Registry) -> Iterator[Line]:
-    for name in registry.names("decoder"):
-        try:
-            decoder: type[Decoder] = registry.get("decoder", name)
-        except PluginError:  # a decoder that cannot be imported has no lines
-            continue
-        for variant in decoder.variants or (Variant(name),):
-            yield Line(name, variant)
+    decoders: dict[str, type[Decoder]] = registry.usable("decoder")
+    for name, decoder in decoders.items():
+        prefix = f"{name.rpartition(':')[0]}:" if ":" in name else ""  # another plugin brings a decoder of this name
+        for variant in decoder.variants:
+            yield Line(name, dataclasses.replace(variant, name=prefix + variant.name))
+        if not decoder.variants:
+            yield Line(name, Variant(name))

@@ -6,7 +6,7 @@ import itertools
 import os
 import socket
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from ele_core.config.diff import changes, flatten
 from ele_core.errors import ConfigError, DataError
 from ele_core.experiments.ranges import Range
 from ele_core.extras import missing
-from ele_core.files.atomic import make_folder
+from ele_core.files.atomic import alive, make_folder, remove_abandoned
 from ele_core.files.locks import locked
 from ele_core.runtime.context import Context
 
@@ -43,9 +43,12 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
     from optuna.storages.journal import JournalFileBackend
 
     make_folder(file.parent)
+    lock = JournalLock(file)
     with taking_turns(file):
+        remove_abandoned(file)
         try:
-            storage = JournalStorage(JournalFileBackend(str(file)))
+            lock.mend()
+            storage = JournalStorage(JournalFileBackend(str(file), lock))  # type: ignore[arg-type]  # it has its methods
             study = optuna.create_study(
                 storage=storage,
                 study_name=NAME,
@@ -54,8 +57,8 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
                 pruner=optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner(),
             )
         except (ValueError, KeyError, TypeError, OSError) as error:
-            fix = "Choose another file with --storage."
-            raise DataError(f"cannot be used as the storage of a search: {error}.", where=str(file), fix=fix) from None
+            fix, reason = "Choose another file with --storage.", getattr(error, "strerror", None) or error
+            raise DataError(f"cannot be used as the storage of a search: {reason}.", where=str(file), fix=fix) from None
         kept = study.user_attrs.get("about")
         if kept is None:
             study.set_user_attr("about", dict(about))
@@ -64,6 +67,39 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
             what = f"holds a search with other settings: {'; '.join(differ.values())}."
             raise ConfigError(what, where=str(file), fix=fix)
     return study
+
+
+class JournalLock:
+    """The lock under which lines are appended to a journal, as optuna's own, but released if its process is killed."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.held = ExitStack()
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self.held.enter_context(locked(self.file.with_name(f"{self.file.name}.write"), "writing", wait=True))
+        return True
+
+    def release(self) -> None:
+        """Let others write."""
+        self.held.close()
+
+    def mend(self) -> None:
+        """Remove a last line that was written in part, because its process was killed or the disk was full.
+
+        Raises `ValueError` for a file that is not a journal: optuna would append to it.
+        """
+        self.acquire()
+        try:
+            content = self.file.read_bytes() if self.file.exists() else b""
+            if content and not content.startswith(b'{"op_code":'):
+                raise ValueError("it is not a journal")
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                os.truncate(self.file, whole)
+        finally:
+            self.release()
 
 
 def flat(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,17 +148,6 @@ def close_dead_trials(study: optuna.Study) -> None:
 def this_process() -> str:
     """The host and the id of this process, by which other processes can tell whether it is alive."""
     return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def alive(process: int) -> bool:
-    """Whether a process of this machine is running."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # the process of another user
-        return True
-    return True
 
 
 def distribution(own: Range) -> BaseDistribution:

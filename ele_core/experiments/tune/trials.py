@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ele_core.config import RunConfig
 from ele_core.errors import Interrupted
+from ele_core.files.atomic import own_prefix
 from ele_core.interfaces import Stage
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
@@ -43,7 +44,7 @@ def kept(folder: Path | None, near: Path) -> Iterator[Path]:
     if folder is not None:
         yield folder
         return
-    temporary = Path(tempfile.mkdtemp(prefix=f".{near.name}.", dir=near.absolute().parent))
+    temporary = Path(tempfile.mkdtemp(prefix=own_prefix(near), dir=near.absolute().parent))
     try:
         yield temporary / "run"
     finally:

@@ -5,7 +5,11 @@ const COLUMNS = {
 };
 const TABLE = Object.keys(COLUMNS);
 const cells = (row) => TABLE.map((name) => COLUMNS[name][row] ?? "");
-const csvCell = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+// a cell that a spreadsheet would run gets an apostrophe, as in ele_core/files/formulas.py
+const FORMULA = /^'*(?:[=@\t\r]|[+-][\d\s.,;+eE-]*[^\d\s.,;+eE-])/;
+const guarded = (text) => (FORMULA.test(text) ? `'${text}` : text);
+const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+const csvCell = (value) => quoted(guarded(String(value)));
 const tsvCell = (value) => String(value).replaceAll(/[\t\r\n]+/g, " ");
 const asCsv = (rows) => [TABLE, ...rows.map(cells)].map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");
 const asTsv = (rows) => [TABLE, ...rows.map(cells)].map((line) => line.map(tsvCell).join("\t")).join("\n");

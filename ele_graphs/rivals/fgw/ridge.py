@@ -105,8 +105,10 @@ class FusedRidgeRegressor(Regressor):
         """Load the tensors of `state`; refuse them if their shapes do not match."""
         mapped, inverse, graphs = state["mapped"], state["inverse"], state["graphs"]
         shapes = (len(mapped), self.map.dim), (self.map.dim, self.map.dim), (len(mapped), self.surrogate.dim)
-        if (mapped.shape, inverse.shape, graphs.shape) != shapes or not len(mapped):
-            raise ModelError("the shapes of the tensors of 'fgw-ridge' do not match.", fix="Save the model again.")
+        found, types = (mapped.shape, inverse.shape, graphs.shape), {mapped.dtype, inverse.dtype, graphs.dtype}
+        if found != shapes or not len(mapped) or types != {self.mapped.dtype}:
+            what = "the shapes or types of the tensors of 'fgw-ridge' do not match."
+            raise ModelError(what, fix="Save the model again.")
         self.map.restore(state)
         self.mapped, self.inverse, self.graphs = mapped, inverse, graphs
 

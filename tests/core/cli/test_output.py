@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +12,8 @@ import pytest
 from ele_command import commands, fails, table
 
 from ele_core.cli import cli
+from ele_core.cli.console import escaped
+from ele_core.display.text import harmless
 from ele_core.runs.run import Run
 
 QUICK = ["--set", "surrogate.training.epochs=1", "--set", "regressor.training.epochs=1"]
@@ -178,3 +182,29 @@ def test_a_missing_run_folder_is_one_sentence(ele, command, tmp_path):
 @pytest.mark.usefixtures("copy")
 def test_a_run_with_a_similar_name_is_proposed(ele):
     assert fails(ele("evaluate", "rum"), 2, "Did you mean run?")
+
+
+# -- texts that would command the terminal ------------------------------------------------------------------------
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+
+
+def test_escapes_in_column_names_do_not_reach_the_terminal(tmp_path):
+    file = tmp_path / "pairs.csv"
+    file.write_text(f"in{ESCAPES},out\n" + "".join(f"word {n},{n}\n" for n in range(30)))
+    for arguments in (
+        ["debug", "data", "--data", file, "--output-space", "sequence"],
+        ["train", "--data", file, "--output-space", "sequence", "--input", f"x{ESCAPES}", "-o", tmp_path / "run"],
+        ["debug", "data", "--data", file, "--output-space", "sequence", "--json"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "ele_core", *map(str, arguments)], capture_output=True, text=True, check=False
+        )
+        assert "out" in done.stdout + done.stderr
+        assert not set(ESCAPES) & {"\x1b", "\x07", "\x9b", "\u202e"} & set(done.stdout + done.stderr)
+
+
+def test_lines_and_tabs_stay_what_they_are():
+    assert harmless("a\tb\nc") == "a\tb\nc"
+    assert harmless("\x1b[31m") == "\ufffd[31m"
+    assert json.loads(escaped(json.dumps({"x\x9b": ESCAPES}, ensure_ascii=False))) == {"x\x9b": ESCAPES}

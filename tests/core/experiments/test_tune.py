@@ -310,6 +310,41 @@ def test_a_trial_whose_process_died_does_not_count(monkeypatch):
     assert [trial.state.name for trial in study_of(found).get_trials()] == ["FAIL", "COMPLETE", "COMPLETE"]
 
 
+def test_a_journal_whose_last_line_was_cut_by_a_kill_goes_on(judged):
+    assert ele("--trials", "1", "--storage", "s").exit_code == 0
+    whole = Path("s").read_bytes()
+    Path("s").write_bytes(whole + b'{"op_code":6,"worker_id":"cut')
+    result = ele("--trials", "2", "--storage", "s")
+    assert result.exit_code == 0, result.output
+    assert len(judged) == 2
+    assert Path("s").read_bytes().startswith(whole)
+    assert [path.name for path in Path().iterdir() if path.name not in ("s", "best.toml")] == []
+
+
+def test_a_file_that_is_no_journal_is_not_touched():
+    for text in ("hello", '{"some": "json"}', "hello\nworld"):
+        Path("text").write_text(text)
+        assert isinstance(ele("--storage", "text").exception, DataError)
+        assert Path("text").read_text() == text
+
+
+def test_a_killed_search_leaves_nothing_behind_for_the_next(tmp_path):
+    process = subprocess.Popen(command("--trials", "500"), stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "best so far" in line:
+            break
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".shared.*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    left = list(tmp_path.glob(".shared.*"))
+    assert left, "the run of the trial that was killed"
+    found = TuningSearch.of("number-words", TINY, Path("space.toml"), tmp_path / "shared")
+    study_of(found)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shared", "space.toml"]
+
+
 def test_a_bad_trial_is_ended_early_where_that_is_asked_for(monkeypatch):
     worse = iter(range(1, 100))
 

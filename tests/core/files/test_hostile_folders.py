@@ -891,3 +891,80 @@ def test_a_hostile_folder_makes_python_do_nothing_but_read_its_files(
     for event, subject, mode in events:
         assert (event, mode) in {("open", "r"), ("open", "rb")}, (event, subject)
         assert own.fullmatch(subject), subject
+
+
+# -- changed by somebody who also wrote the manifest anew -----------------------------------------------------------
+
+
+def spoilt(value: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Sets one number of the last matrix of the regressor."""
+
+    def change(weights: dict[str, Any]) -> dict[str, Any]:
+        name = [name for name, weight in weights.items() if name.startswith("regressor.") and weight.dim() == 2][-1]
+        weights[name] = weights[name].clone()
+        weights[name][-1, -1] = value
+        return weights
+
+    return change
+
+
+CHANGED = {
+    "NaN": tensors("model.safetensors", spoilt(float("nan"))),
+    "infinity": tensors("model.safetensors", spoilt(float("inf"))),
+    **{
+        f"all {dtype}": tensors("model.safetensors", lambda w, to=dtype: {n: v.to(to) for n, v in w.items()})
+        for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.float8_e4m3fn)
+    },
+    **{
+        f"the {part} zeroed": tensors(
+            "model.safetensors",
+            lambda w, part=part: {n: torch.zeros_like(v) if n.startswith(part) else v for n, v in w.items()},
+        )
+        for part in ("surrogate.", "regressor.")
+    },
+}
+
+
+@table(CHANGED)
+def test_weights_that_no_training_leaves_are_refused(model: Path, attack: Attack) -> None:
+    attack(model)
+    reseal(model)
+    refused(lambda: load(model), "model.safetensors: damaged")
+
+
+PERMUTED = {
+    "shuffled": candidates(embeddings=lambda e: e[torch.randperm(len(e), generator=torch.Generator().manual_seed(1))]),
+    "turned round": candidates(embeddings=lambda e: e.flip(0)),
+    "rotated by one": candidates(embeddings=lambda e: e.roll(1, 0)),
+    "all alike": candidates(embeddings=lambda e: e[:1].expand_as(e)),
+    "mirrored": candidates(embeddings=lambda e: -e),
+    "structures exchanged": candidates(tokens=lambda t: t.flip(0)),
+}
+
+
+@table(PERMUTED)
+def test_candidates_with_the_embeddings_of_others_are_refused(model: Path, attack: Attack) -> None:
+    attack(model)
+    reseal(model)
+    refused(lambda: load(model), "candidates.safetensors: damaged: the embeddings are not those that the model gives")
+
+
+def test_another_surrogate_than_that_of_the_candidates_is_refused(model: Path) -> None:
+    tensors("model.safetensors", lambda w: {n: v * 3 if n.startswith("surrogate.") else v for n, v in w.items()})(model)
+    reseal(model)
+    refused(lambda: load(model), "candidates.safetensors: damaged: the embeddings are not those")
+
+
+@pytest.mark.parametrize("name", ["candidates.safetensors", "config.json", "tokenizer.json", "model.safetensors"])
+def test_a_file_that_the_manifest_leaves_out_is_refused(model: Path, name: str) -> None:
+    manifest = json.loads((model / MANIFEST).read_text())
+    del manifest["files"][name]
+    (model / MANIFEST).write_text(json.dumps(manifest))
+    refused(lambda: load(model), f"{name}: not listed in manifest.json")
+
+
+@pytest.mark.parametrize("name", ["README.md", "signature.json", ".DS_Store", "checkpoints/key.lock"])
+def test_what_belongs_to_no_model_but_may_lie_beside_it_is_accepted(model: Path, name: str) -> None:
+    (model / name).parent.mkdir(exist_ok=True)
+    (model / name).write_text("{}")
+    load(model)

@@ -132,11 +132,11 @@ def test_a_component_that_two_plugins_bring_is_refused_naming_both_and_the_rest_
         registry.get("decoder", "good")
     assert str(error.value) == (
         "the decoder 'good' is brought by first (first 1.1) and by second (second 2.2); "
-        "uninstall one of them, or name its plugin in ELE_DISABLED_PLUGINS."
+        "choose one: first:good or second:good."
     )
     assert registry.get("decoder", "one") is registry.get("decoder", "two") is FakeDecoder
     assert registry.export()["clashes"] == [
-        {"kind": "decoder", "name": "good", "plugins": ["first (first 1.1)", "second (second 2.2)"]}
+        {"kind": "decoder", "name": "good", "plugins": ["first (first 1.1)", "second (second 2.2)"], "used": None}
     ]
 
 
@@ -294,6 +294,7 @@ def test_listing_plugins_imports_nothing_heavy() -> None:
 def test_plugins_export_as_json(site: Site) -> None:
     site.install("good-dist", GOOD, plugin="good")
     exported = json.loads(json.dumps(site.registry().export()))
+    assert exported["plugins"][0].pop("seconds") >= 0
     assert exported["plugins"] == [
         {
             "name": "good",
@@ -301,6 +302,7 @@ def test_plugins_export_as_json(site: Site) -> None:
             "version": "1.0",
             "status": "ok",
             "reason": "",
+            "details": "",
             "records": [
                 {
                     "kind": "decoder",

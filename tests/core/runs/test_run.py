@@ -50,6 +50,7 @@ def test_a_run_holds_its_configuration_data_metrics_and_model(trained_run):
         "config.toml",
         "data.json",
         "identity.json",
+        "manifest.json",
         "metrics.jsonl",
         "model",
         "times.jsonl",
@@ -233,4 +234,5 @@ def test_only_a_tasks_own_data_have_references(copy, tmp_path):
 
 def test_csv_quotes_what_needs_it_and_has_a_header_also_without_rows():
     assert as_csv([{"a": 'x,"y"', "b": "1\n2"}]) == 'a,b\n"x,""y""","1\n2"\n'
+    assert as_csv([{"a": "x\ry", "b": "z"}]) == 'a,b\n"x\ry",z\n'
     assert as_csv([], ["a", "b"]) == "a,b\n"

@@ -24,6 +24,8 @@ REFUSED = {
     "C(": "not a SMILES",
     "C1CC": "not a SMILES",
     "🙂": "not a SMILES",
+    "C\ud800": "not a SMILES",
+    "[13CH44444]": "not a molecule that RDKit accepts",
     "CC(C)(C)(C)C": "valence for atom # 1 C, 5",
     "c1cccc1": "kekulize",
     "CCCCCCCCCC": "10 atoms, more than max_atoms = 9",
@@ -31,6 +33,7 @@ REFUSED = {
     "CCCl": "element Cl is not one of C N O F",
     "[Na]C": "element Na",
     "*C": "dummy atom",
+    "FC1~CC1": "bond unspecified is not one of single double triple",
     "C$C": "bond quadruple is not one of single double triple",
     "C": "1 atom only",
 }
@@ -40,6 +43,36 @@ REFUSED = {
 def test_what_cannot_be_used_is_refused_with_a_reason(smiles: str) -> None:
     with pytest.raises(UnreadableMolecule, match=REFUSED[smiles]):
         read(smiles, LIMITS)
+
+
+HUGE = 100_000
+GIANTS = {
+    "rings": "c1ccccc1" * (HUGE // 6),
+    "small rings": "C1CC1" * (HUGE // 3),
+    "double bonds": "C=C" * (HUGE // 2),
+    "branches": "C(F)" * (HUGE // 2),
+    "stereo centres": "[C@H](F)" * (HUGE // 2),
+    "charges": "[N+](C)(C)" * (HUGE // 3),
+    "fragments": ".".join("C" * HUGE),
+    "hydrogens": "[H]" * HUGE,
+}
+
+
+@pytest.mark.parametrize("name", GIANTS)
+def test_a_molecule_of_a_hundred_thousand_atoms_is_refused_before_rdkit_reads_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rdkit_adapter.Chem, "MolFromSmiles", lambda *_, **__: pytest.fail("RDKit reads it"))
+    for use in (read, lambda text: read(text, largest=True), lambda text: rdkit_adapter.morgan(text, 2, 64)):
+        with pytest.raises(UnreadableMolecule, match=r"atoms, more than 10000?$|with hydrogens, more than"):
+            use(GIANTS[name])
+
+
+def test_a_long_text_of_a_small_molecule_is_read() -> None:
+    written_out = "[13CH:1234](-[H])" * 60
+    assert len(written_out) > rdkit_adapter.LARGEST
+    assert len(read(written_out).atoms) == 60
+    assert read(f"C {'name' * 1000}").atoms == ("C",)
 
 
 def test_reading_is_canonical_kekulized_and_without_hydrogens_and_stereo() -> None:

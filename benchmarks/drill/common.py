@@ -1,0 +1,111 @@
+"""What all parts of the drill share: the small run they work with, commands in processes, the journal of results."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CONFIG = """
+seed = 3
+task = {name = "number-words", size = 2400, validation = 200, test = 200}
+[surrogate]
+name = "contrastive"
+dim = 16
+encoder = {name = "sequence", width = 16, layers = 1}
+mining = {group = 8, refresh = 2}
+soft_points = 0.1
+training = {epochs = 4, batch_size = 256, evaluations = 5, average = 0.9}
+[regressor]
+name = "neural"
+backbone = {name = "gru", embedding = 8, layers = 2, width = 16, dropout = 0.1}
+training = {epochs = 3, batch_size = 200, evaluations = 6, patience = 4}
+"""
+SPACE = '"regressor.backbone.width" = {choices = [4, 8]}\n'
+INPUTS = "".join(f"{tens} {unit}\n" for tens in ("twenty", "forty", "ninety") for unit in ("one", "two", "six") * 12)
+LONGEST = 1800
+"""Seconds after which a command counts as hanging."""
+WEIGHTS = ("model/model.safetensors", "model/candidates.safetensors", "model/tokenizer.json")
+TRAINED = ("metrics.jsonl", *WEIGHTS)
+"""The files of a run that must be equal, byte for byte."""
+
+
+class Journal:
+    """The results so far, one line each, so that a drill that was stopped continues."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        lines = file.read_text("utf-8").splitlines() if file.exists() else []
+        self.results = [json.loads(line) for line in lines if line.endswith("}")]
+        self.names = {(each["part"], each["name"]) for each in self.results}
+
+    def has(self, part: str, name: str) -> bool:
+        """Whether there is a result of this name."""
+        return (part, name) in self.names
+
+    def of(self, part: str) -> list[dict]:
+        """The results of one part."""
+        return [each for each in self.results if each["part"] == part]
+
+    def add(self, part: str, name: str, **result) -> None:
+        """Append a result; print it unless it is one of thousands."""
+        self.results.append({"part": part, "name": name, **result})
+        self.names.add((part, name))
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(self.results[-1]) + "\n")
+        if part != "folders" or result["result"] not in ("refused", "named", "no effect"):
+            print(part, name, json.dumps(result), flush=True)
+
+
+def command(*words: object) -> list[str]:
+    """`ele WORDS` in a process of this Python."""
+    return [sys.executable, "-m", "ele_core", *map(str, words)]
+
+
+def environment() -> dict[str, str]:
+    """The environment of the commands: one thread, the tree that this drill is part of."""
+    tree = str(Path(__file__).parents[2])
+    path = os.pathsep.join([tree, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
+def ele(place: Path, *words: object, **options) -> subprocess.CompletedProcess:
+    """Run a command in the folder `place` to its end."""
+    settings = {"capture_output": True, "text": True, "check": False, "timeout": LONGEST}
+    return subprocess.run(command(*words), cwd=place, env=environment(), **settings, **options)
+
+
+def start(place: Path, *words: object) -> subprocess.Popen:
+    """Start a command in the folder `place`."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command(*words), cwd=place, env=environment(), start_new_session=True, **silent)
+
+
+def fresh(place: Path, run: Path | None = None) -> Path:
+    """An empty folder with the files that the commands read, and a copy of `run`."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    for name, text in (("config.toml", CONFIG), ("space.toml", SPACE), ("inputs.txt", INPUTS)):
+        (place / name).write_text(text)
+    if run is not None:
+        shutil.copytree(run, place / "run")
+    return place
+
+
+def trained(work: Path, processes: int = 1) -> Path:
+    """A finished run, trained once for all parts of the drill."""
+    place = work / f"trained-{processes}"
+    if not (place / "run" / "model").is_dir():
+        fresh(place)
+        done = ele(place, "train", "config.toml", "-o", "run", "--no-report", "-q", "--processes", processes)
+        if done.returncode:
+            sys.exit(done.stderr)
+    return place / "run"
+
+
+def leftovers(place: Path) -> list[str]:
+    """Temporary files and locks that a command should have removed."""
+    patterns = (".*", "*.lock", "*.turn", "*.write", "checkpoints")
+    return sorted(str(path.relative_to(place)) for pattern in patterns for path in place.rglob(pattern))

@@ -1,0 +1,214 @@
+"""Commands that are killed at random moments and given again: they must end with the same bytes, and leave nothing."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from common import TRAINED, Journal, ele, fresh, leftovers, start, trained
+
+SMALL = [
+    word
+    for option in (
+        "task.size=300",
+        "task.validation=50",
+        "task.test=50",
+        "surrogate.dim=8",
+        "surrogate.encoder.width=8",
+        "surrogate.training.epochs=2",
+        "regressor.backbone.embedding=4",
+        "regressor.training.epochs=2",
+        "decoder=candidates",
+    )
+    for word in ("--set", option)
+]
+TRAIN = ("train", "config.toml", "-o", "run", "--no-report", "-q")
+RESUME = ("resume", "run", "--no-report", "-q")
+EVERY = ("--checkpoint-every", 0)
+SWEEP = ("--share", 0.5, "--share", 1, "--decoder", "candidates", "--decoder", "pgd", "--limit", 100)
+
+
+class Case:
+    """A command, whether it needs a trained run, the share of the kills that it gets, and what it must write."""
+
+    def __init__(self, name: str, words: tuple, results: Callable[[Path], dict], share: int, *, processes: int = 1):
+        self.name, self.words, self.results, self.share, self.processes = name, words, results, share, processes
+
+    @property
+    def trains(self) -> bool:
+        """Whether the command itself makes the run."""
+        return self.words[0] == "train"
+
+    def place(self, work: Path, name: str) -> Path:
+        """A folder in which the command can be given."""
+        run = None if self.trains or self.words[0] == "tune" else trained(work)
+        return fresh(work / "places" / name, run)
+
+    def again(self, place: Path) -> tuple:
+        """The command to give after a kill."""
+        if self.trains and (place / "run" / "config.toml").exists():
+            return (*RESUME, *EVERY, "--processes", self.processes)
+        return self.words
+
+
+def files(*names: str) -> Callable[[Path], dict]:
+    """The bytes of files."""
+    return lambda place: {name: (place / name).read_bytes().hex() for name in names}
+
+
+def sweep_results(place: Path) -> dict:
+    """The measurements of a sweep without their times."""
+    text = (place / "run/sweep/sweep.json").read_text()
+    return {"sweep.json": re.sub(r'"seconds": [\d.e-]+', "", text), **files("run/sweep/sweep.svg")(place)}
+
+
+def tune_results(place: Path) -> dict:
+    """The best options, and those and the score of every trial that counts."""
+    text = (place / "best.toml").read_text()
+    scores: dict[int, list] = {}
+    for line in (place / "number-words-trials.journal").read_text().splitlines():
+        entry = json.loads(line)
+        if entry.get("values"):
+            scores[entry["trial_id"]] = entry["values"]
+    return {"best.toml": text, "scores": sorted(map(str, scores.values()))}
+
+
+def cases() -> list[Case]:
+    """All commands of the drill."""
+    weights = files(*(f"run/{name}" for name in TRAINED))
+    table = files("run/predictions/test-pgd.csv", "run/predictions/test-pgd.json")
+    tune = ("tune", "number-words", "--space", "space.toml", "--trials", 3, *SMALL, "-q")
+    return [
+        Case("train, 1 process", (*TRAIN, *EVERY), weights, 60),
+        Case("train, 2 processes", (*TRAIN, *EVERY, "--processes", 2), weights, 30, processes=2),
+        Case("evaluate", ("evaluate", "run", "--decoder", "pgd", "-q"), table, 25),
+        Case(
+            "predict", ("predict", "run", "inputs.txt", "--decoder", "pgd", "-o", "out.csv", "-q"), files("out.csv"), 25
+        ),
+        Case("sweep", ("sweep", "run", *SWEEP, "-q"), sweep_results, 20),
+        Case("report", ("report", "run", "-q"), files("run/report.html"), 20),
+        Case("tune", tune, tune_results, 20),
+    ]
+
+
+def kill_all(work: Path, journal: Journal, kills: int) -> None:
+    """Divide the kills among the commands, and kill each in turn, in rounds of up to four."""
+    total = sum(case.share for case in cases())
+    wanted = {case.name: max(1, round(kills * case.share / total)) for case in cases()}
+    for number in range(1, 10 * kills):
+        open_cases = [case for case in cases() if hits(journal, case) < wanted[case.name]]
+        if not open_cases:
+            return
+        for case in open_cases:
+            name, left = f"{case.name} {number}", wanted[case.name] - hits(journal, case)
+            if not journal.has("kills", name) and left > 0:
+                expected, seconds = undisturbed(case, work)
+                journal.add("kills", name, **one_round(case, work, number, min(4, left), expected, seconds))
+
+
+def hits(journal: Journal, case: Case) -> int:
+    """The kills of a command so far."""
+    return sum(each["kills"] for each in journal.of("kills") if each["command"] == case.name)
+
+
+def undisturbed(case: Case, work: Path) -> tuple[dict, float]:
+    """What the command writes if nothing happens, and how long it takes."""
+    file = work / f"expected-{case.name.replace(' ', '-').replace(',', '')}.json"
+    if not file.exists():
+        place = case.place(work, "undisturbed")
+        began = time.monotonic()
+        ended = ele(place, *case.words)
+        if ended.returncode:
+            raise SystemExit(f"{case.name}: {ended.stderr}")
+        file.write_text(json.dumps([case.results(place), time.monotonic() - began]))
+    expected, seconds = json.loads(file.read_text())
+    return expected, seconds
+
+
+def one_round(case: Case, work: Path, number: int, kills: int, expected: dict, seconds: float) -> dict:
+    """Kill the command up to `kills` times, finish it, and compare."""
+    chance = random.Random(f"{case.name} {number}")
+    place = case.place(work, "killed")
+    struck = 0
+    for _ in range(kills):
+        process = start(place, *case.again(place))
+        struck += killed(process, chance.uniform(0.25, 1.0) * seconds)
+        if process.returncode == 0:
+            break
+    ended = ele(place, *case.again(place))
+    same = ended.returncode == 0 and case.results(place) == expected
+    problem = {} if ended.returncode == 0 else {"error": ended.stderr[-500:]}
+    left = leftovers(place)
+    return {"command": case.name, "kills": struck, "equal": same, "leftovers": left, **problem}
+
+
+def killed(process: subprocess.Popen, delay: float) -> bool:
+    """Kill a process after a delay, and wait until its children have ended; whether the kill came before its end."""
+    try:
+        process.wait(timeout=delay)
+    except subprocess.TimeoutExpired:
+        children = descendants(process.pid)
+        process.kill()
+        process.wait()
+        wait_for_end(children)
+        return True
+    return False
+
+
+def descendants(process: int) -> list[int]:
+    """The processes that a process started, and those that they started."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(file.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == process:
+            found += [int(file.parent.name), *descendants(int(file.parent.name))]
+    return found
+
+
+def wait_for_end(processes: list[int], longest: float = 60) -> None:
+    """Wait for processes that are not ours to wait for."""
+    deadline = time.monotonic() + longest
+    while any(Path(f"/proc/{each}").exists() for each in processes) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+# -- SIGSTOP ------------------------------------------------------------------------------------------------------
+
+
+def stop_all(work: Path, journal: Journal, stops: int) -> None:
+    """Stop each command with SIGSTOP, let it go on with SIGCONT, and compare; of two processes one is stopped."""
+    for case in cases():
+        for number in range(stops):
+            name = f"{case.name} {number}"
+            if journal.has("stops", name):
+                continue
+            expected, seconds = undisturbed(case, work)
+            place = case.place(work, "stopped")
+            chance = random.Random(f"stop {name}")
+            process = start(place, *case.words)
+            stopped = False
+            for _ in range(3):
+                time.sleep(chance.uniform(0.1, 0.4) * seconds)
+                stopped |= pause(chance.choice(descendants(process.pid) or [process.pid]), chance.uniform(0.5, 2))
+            process.wait()
+            same = process.returncode == 0 and case.results(place) == expected
+            journal.add("stops", name, command=case.name, stopped=stopped, equal=same, leftovers=leftovers(place))
+
+
+def pause(process: int, seconds: float) -> bool:
+    """Stop a process for some seconds; whether it was still there."""
+    try:
+        os.kill(process, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(process, signal.SIGCONT)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,132 @@
+"""Run the code of a plugin so that it cannot end the process, write into its results, or fail without a name."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ele_core.errors import EleError, PluginError
+
+HERE = Path(__file__).parent
+FIX = "This is a mistake in the plugin: tell its authors; --verbose prints the traceback."
+_origins: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+
+
+# -- while it is imported -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Run code of a plugin in the block: what it prints goes to standard error, and nothing it raises ends the process.
+
+    `SystemExit`, `KeyboardInterrupt` and the like become a `PluginError`; only a Ctrl-C of the user passes through.
+    """
+    with redirect_stdout(sys.stderr), _interrupts() as received:
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException as error:
+            if received:
+                raise
+            raise PluginError(reason_of(error)) from error
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """List the SIGINT that arrive in the block, and restore their handler; outside the main thread none are seen."""
+    received: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield received
+        return
+
+    def handle(number: int, frame: FrameType | None) -> Any:
+        received.append(number)
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an exception as one line, with its type unless it is a `PluginError`."""
+    if isinstance(error, PluginError):
+        return str(error)
+    first_line = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+
+
+def details_of(error: BaseException) -> str:
+    """Return the traceback of what a plugin raised, without the lines of ELE and of Python that imported it."""
+    raised = error.__cause__ if isinstance(error, PluginError) and error.__cause__ is not None else error
+    if isinstance(raised, PluginError):
+        return ""
+    frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if not _imports(frame.filename)]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
+    return "".join([*lines, *traceback.format_exception_only(raised)]).rstrip()
+
+
+def _imports(file: str) -> bool:
+    return file.startswith("<frozen") or "importlib" in Path(file).parts or Path(file).parent == HERE
+
+
+# -- while it is used ---------------------------------------------------------------------------------------------
+
+
+def remember(component: type, origin: str) -> None:
+    """Note the plugin and the name of a component's class, for the errors that are raised in it."""
+    _origins[component] = origin
+
+
+def origin_of(error: BaseException) -> str | None:
+    """Return the plugin, version and component in whose code an error was raised; None if there is none.
+
+    The innermost method of a component in the traceback counts, whatever it called.
+    """
+    found = None
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        owner = step.tb_frame.f_locals.get("self", step.tb_frame.f_locals.get("cls"))
+        kind = owner if isinstance(owner, type) else type(owner)
+        found = _origins.get(kind, found)
+        step = step.tb_next
+    return found
+
+
+@contextmanager
+def blamed() -> Iterator[None]:
+    """Turn an unexpected error of a plugin's component into a `PluginError` that names it; leave others as they are."""
+    try:
+        yield
+    except EleError:
+        raise
+    except Exception as error:
+        origin = origin_of(error)
+        if origin is None or isinstance(error, OSError):
+            raise
+        raise PluginError(f"{reason_of(error).rstrip('.')}.", where=origin, fix=FIX) from error
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Add the plugin, version and component to an unexpected error of one, as a note below its traceback."""
+    try:
+        yield
+    except Exception as error:
+        origin = None if isinstance(error, EleError) else origin_of(error)
+        note = f"Raised in {origin}."
+        if origin is not None and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
