@@ -221,6 +221,13 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     def examples(self) -> list[Y]:
         """A few valid, different objects, on which checks test this space."""
 
+    def counterexamples(self) -> list[Any]:
+        """Objects that `pack` must refuse and that only you can know, for the checks; by default an empty list.
+
+        Such as a ranking that lists an item twice, or a text that is too long.
+        """
+        return []
+
     # -- the texts of a file, and what was inferred from them -----------------------------------------------------
 
     @classmethod
@@ -577,6 +584,10 @@ class InputSpace(Component, ABC, Generic[X]):
 
     def examples(self) -> list[X]:
         """A few valid, different inputs, on which checks test this space; by default an empty list."""
+        return []
+
+    def counterexamples(self) -> list[Any]:
+        """Inputs that `pack` must refuse and that only you can know, for the checks; by default an empty list."""
         return []
 
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:

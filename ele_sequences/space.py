@@ -143,8 +143,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
 
     def render(self, obj: str, against: str | None = None) -> Drawing:
         """The text; compared with `against`, in pieces with differing and missing tokens marked."""
-        if against is None:
-            return Drawing(obj)
+        if against is None or not obj:
+            return Drawing(obj or "(empty)")
         separator = self.config.separator
         pairs = aligned(split_tokens(obj, separator), split_tokens(against, separator))
         shown = [(GAP if own is None else own, own != other) for own, other in pairs]

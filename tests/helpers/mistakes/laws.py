@@ -37,10 +37,10 @@ class KeysOfABag(Words):
 
 @laws
 class KeysInASmallBase(Words):
-    """The key is a number whose base is one less than the number of labels."""
+    """The key is a number whose base is less than the number of labels."""
 
     def keys(self, batch):
-        places = (len(self.config.alphabet)) ** torch.arange(self.config.length)
+        places = (len(self.config.alphabet) - 1) ** torch.arange(self.config.length)
         number = (batch.tokens.long() * places).sum(dim=1)
         return torch.stack([number, number], dim=1)
 
