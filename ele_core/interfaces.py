@@ -586,6 +586,10 @@ class InputSpace(Component, ABC, Generic[X]):
         """A few valid, different inputs, on which checks test this space; by default an empty list."""
         return []
 
+    def render(self, value: X) -> Drawing:
+        """Draw an input as a picture or text; by default as its text."""
+        return Drawing(self.format(value) or "(empty)")
+
     def counterexamples(self) -> list[Any]:
         """Inputs that `pack` must refuse and that only you can know, for the checks; by default an empty list."""
         return []

@@ -21,8 +21,8 @@ from ele_core.testing.common import (
     check_record_leads_to_the_component,
     check_unknown_options_are_refused,
 )
+from ele_core.testing.decoder_problems import check_decoder
 from ele_core.testing.decoders import (
-    check_decoder,
     check_decoder_changes_nothing,
     check_decoder_declares_its_needs,
     check_decoder_is_no_worse_than_candidates,
@@ -60,6 +60,7 @@ from ele_core.testing.file_readers import (
     check_reader_is_repeatable,
     check_reader_refuses_politely,
 )
+from ele_core.testing.input_fits import check_input_space
 from ele_core.testing.input_spaces import (
     check_input_augment_is_seeded,
     check_input_defaults_are_options,
@@ -74,7 +75,6 @@ from ele_core.testing.input_spaces import (
     check_input_parse_refuses_politely,
     check_input_rows_are_independent,
     check_input_sizes_are_lengths,
-    check_input_space,
     check_input_takes_empty_batches,
 )
 from ele_core.testing.linear import LinearSurrogate, sample_problem
@@ -146,8 +146,8 @@ from ele_core.testing.results import (
     run_checks,
 )
 from ele_core.testing.saving import check_model_saves_and_loads
+from ele_core.testing.surrogate_fits import check_surrogate
 from ele_core.testing.surrogates import (
-    check_surrogate,
     check_surrogate_energies_agree,
     check_surrogate_energy_at_vertices,
     check_surrogate_energy_is_a_distance,

@@ -44,8 +44,8 @@ def require_same_elsewhere(component: OutputSpace[Any, Any] | InputSpace[Any], t
         different = next((name for name, answer in here.items() if there.get(name) != answer), None)
         if different is not None:
             raise Broken(
-                f"{different} is different in another process: Python's `hash` of texts, and the order of a set, change "
-                "with every process. Sort what comes from a set, and hash with `hash_rows` or hashlib"
+                f"{different} is different in another process, as Python's `hash` of texts and the order of a set are: "
+                "sort what comes from a set, and hash numbers with `hash_rows`, texts with hashlib"
             )
 
 

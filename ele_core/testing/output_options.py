@@ -15,7 +15,7 @@ from ele_core.testing.samples import Space
 
 @after(check_infer_obeys_options)
 def check_infer_obeys_each_option(space: Space) -> None:
-    """Each option that the user gives alone, with other values than the default, is kept, and `infer` writes nothing."""
+    """`infer` keeps each option that is given alone, also if it is not the default, and writes into no options."""
     cls, objects = type(space), space.examples()
     for name, value in other_values(space):
         options = {name: value}
@@ -24,7 +24,8 @@ def check_infer_obeys_each_option(space: Space) -> None:
         except (EleError, ValidationError):  # the value does not suit the objects, and that is said
             continue
         wanted = getattr(cls.Config(**{**dict(found), name: value}), name)
-        require(options == {name: value}, f"`infer` changes the options that it is given: {name}={value!r} became {options}")
+        same = options == {name: value}
+        require(same, f"`infer` changes the options that it is given: {name}={value!r} became {options}")
         kept = getattr(found, name)
         require(kept == wanted, f"`infer` with {name}={value!r} gives {name}={kept!r}: what the user gives comes first")
     options = {}

@@ -17,7 +17,6 @@ from ele_core.testing.samples import (
     seeded,
 )
 
-
 RAN: list[str] = []
 """Not empty if `CODE` was run."""
 CODE = "__import__('ele_core.testing.output_packing', fromlist=['RAN']).RAN.append('code')"

@@ -61,8 +61,8 @@ def require_all_drawn(name: str, convex: ConvexSet, known: Vertices) -> None:
         missing = [row for row in every.tolist() if row not in drawn]
         require(
             not missing,
-            f"{name}: the labels {missing[:1]} are a vertex by `nearest_vertex` and `contains`, but `sample_labels` never "
-            "draws them",
+            f"{name}: the labels {missing[:1]} are a vertex by `nearest_vertex` and `contains`, but `sample_labels` "
+            "never draws them",
         )
     used = int(known.labels.max()) + 1
     require(
@@ -173,8 +173,8 @@ def check_sets_rank_their_moves(space: HasSets) -> None:
         row, move = divmod(int(off.argmax()), convex.switches)
         require(
             float(off.max()) <= NEAR * (1 + float(expected.abs().max())),
-            f"{name}: `gains` of move {move} of the vertex {labels[row].tolist()} is {float(found[row, move]):.4g}, but "
-            f"⟨gradient, new − old vertex⟩ is {float(expected[row, move]):.4g}",
+            f"{name}: `gains` of move {move} of the vertex {labels[row].tolist()} is {float(found[row, move]):.4g}, "
+            f"but ⟨gradient, new − old vertex⟩ is {float(expected[row, move]):.4g}",
         )
 
 
@@ -250,8 +250,8 @@ def require_hull(name: str, method: str, convex: ConvexSet, known: Vertices, poi
         row = int(off.argmax())
         require(
             float(off[row]) <= 10 * NEAR,
-            f"{name}: `{method}` gives {shown(points[row])}, which is {float(off[row]):.3g} away from every mean of the "
-            f"{len(known)} vertices",
+            f"{name}: `{method}` gives {shown(points[row])}, which is {float(off[row]):.3g} away from every mean of "
+            f"the {len(known)} vertices",
         )
         return
     directions = torch.randn(64, flat.shape[1], generator=seeded(8), dtype=torch.float64)

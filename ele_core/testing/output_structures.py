@@ -45,6 +45,7 @@ from ele_core.testing.samples import (
     objects_of,
     points,
     repeated,
+    require_line,
     require_same_structures,
     same_tensors,
     seeded,
@@ -87,11 +88,9 @@ def check_keys_differ_with_structures(space: Space) -> None:
     require(torch.equal(keys, space.keys(longer)), "keys change with the integer type of the labels: hash the numbers")
     for one, two in itertools.islice(pairs_with_equal_keys(keys, batch), SAME):
         reason = difference(space, batch, one, two)
-        require(
-            not reason,
-            f"two structures have the same key: {described(space, batch, one)} and {described(space, batch, two)}, "
-            f"but {reason}",
-        )
+        if reason:
+            both = f"{described(space, batch, one)} and {described(space, batch, two)}"
+            raise Broken(f"two structures have the same key: {both}, but {reason}")
 
 
 def pairs_with_equal_keys(keys: Tensor, batch: Any) -> Iterator[tuple[int, int]]:
@@ -125,10 +124,7 @@ def check_texts_survive(space: Space) -> None:
     cls, batch = type(space), varied(space, STRUCTURES)
     texts = [cls.format(obj) for obj in space.unpack(batch)]
     for row, text in enumerate(texts):
-        require(isinstance(text, str), f"`format` of {described(space, batch, row)} gives a {type(text).__name__}")
-        broken = len(text.splitlines()) > 1 or text.splitlines() not in ([], [text])
-        require(not broken, f"`format` gives a line break: {text!r}. Files hold one structure a line")
-    for row, text in enumerate(texts):
+        require_line(text, "`format`")
         try:
             read = space.pack([cls.parse(text)])
         except Exception as error:
@@ -160,27 +156,22 @@ def require_no_better(space: Space, metric: Metric[Any], predicted: Any, true: A
     """Raise `Broken` if a prediction is rated better than the truth itself, which has the value `ideal`."""
     sign = 1 if metric.direction == "min" else -1
     better = sign * finite_values(space, metric, predicted, true) < sign * ideal - 1e-5 * (1 + ideal.abs())
-    row = int(better.int().argmax()) if len(better) else 0
-    require(
-        not better.any(),
-        f"metric '{metric.name}' rates {described(space, predicted, row)} better than the truth itself, "
-        f"{described(space, true, row)}"
-        if better.any()
-        else "",
-    )
+    for row in better.nonzero().flatten().tolist()[:1]:
+        raise Broken(
+            f"metric '{metric.name}' rates {described(space, predicted, row)} better than the truth itself, "
+            f"{described(space, true, row)}"
+        )
 
 
 def finite_values(space: Space, metric: Metric[Any], predicted: Any, true: Any) -> Tensor:
     """The values of a metric; raise `Broken` if one is not finite."""
     found = metric.function(predicted, true)
     for values in (found.lower, found.upper) if isinstance(found, Bounded) else (found,):
-        wrong = ~values.isfinite()
-        row = int(wrong.int().argmax())
-        require(
-            not wrong.any(),
-            f"metric '{metric.name}' is {float(values[row])} for the prediction {described(space, predicted, row)} "
-            f"and the truth {described(space, true, row)}",
-        )
+        for row in (~values.isfinite()).nonzero().flatten().tolist()[:1]:
+            raise Broken(
+                f"metric '{metric.name}' is {float(values[row])} for the prediction {described(space, predicted, row)} "
+                f"and the truth {described(space, true, row)}"
+            )
     return metric.values(predicted, true)
 
 
@@ -197,8 +188,8 @@ def check_properties_are_finite(space: Space) -> None:
     """Properties are finite for every structure."""
     batch = varied(space, STRUCTURES)
     for name, values in space.properties(batch).items():
-        row = int((~values.isfinite()).int().argmax())
-        require(values.isfinite().all(), f"property '{name}' is {values[row]} for {described(space, batch, row)}")
+        for row in (~values.isfinite()).nonzero().flatten().tolist()[:1]:
+            raise Broken(f"property '{name}' is {float(values[row])} for {described(space, batch, row)}")
 
 
 @after(check_structures_survive_packing, check_features_are_those_of_the_structure)
@@ -206,8 +197,8 @@ def check_features_are_finite(space: Space) -> None:
     """Features are finite for every structure."""
     batch = varied(space, STRUCTURES)
     for row in range(len(batch)):
-        values = space.features(batch[row : row + 1]).values
-        require(values.isfinite().all(), f"a feature of {described(space, batch, row)} is not finite")
+        if not space.features(batch[row : row + 1]).values.isfinite().all():
+            raise Broken(f"a feature of {described(space, batch, row)} is not finite")
 
 
 @after(check_structures_survive_packing, check_render_gives_a_drawing)

@@ -141,6 +141,14 @@ def described(space: Space, batch: Any, row: int) -> str:
     return f"{text} ({labels_of(batch, row)})"
 
 
+def require_line(text: Any, what: str) -> None:
+    """Raise `Broken` unless `what` gave a text without line breaks."""
+    require(isinstance(text, str), f"{what} gives a {type(text).__name__}, not a str")
+    require(
+        text.splitlines() in ([], [text]), f"{what} gives a text with a line break: {text!r}. Files have one a line"
+    )
+
+
 def labels_of(batch: Any, row: int) -> str:
     """The tensors of one row, as `tokens = [1, 2, 0]`; long ones are cut."""
     shown = (f"{name} = {tensor[row].tolist()}" for name, tensor in batch.named_tensors())
