@@ -16,7 +16,6 @@ from ele_core.testing.common import COMMON
 from ele_core.testing.decoders import (
     check_decoder_is_no_worse_than_candidates,
     check_decoder_is_seeded,
-    check_decoding_energies_are_true,
     require_true_energies,
     rounding,
 )
@@ -51,7 +50,7 @@ def check_decoder_sees_all_candidates(decoder: Decoder, problem: Problem) -> Non
             )
 
 
-@after(check_decoding_energies_are_true)
+@after(check_decoder_is_no_worse_than_candidates)
 def check_decoder_takes_few_candidates(decoder: Decoder, problem: Problem) -> None:
     """One candidate is enough; `top_k` above their number is refused by an `EleError`, or gives infinite energies."""
     queries = sample_queries(problem)

@@ -131,7 +131,7 @@ def check_input_is_drawn(inputs: Inputs) -> None:
         require_drawing(space.render(value), f"render({space.format(value)!r})")
 
 
-@after(check_input_parse_inverts_format)
+@after(check_input_parse_inverts_format, check_input_fit_is_repeatable)
 def check_input_other_processes_agree(inputs: Inputs) -> None:
     """`fit`, `pack` and `features` give the same in other processes, where texts have other hashes."""
     require_same_elsewhere(inputs, [inputs.format(value) for value in examples_of(inputs)])

@@ -90,7 +90,7 @@ def digest(value: Any) -> str:
 def workers() -> list[subprocess.Popen[str]]:
     """Two processes with other seeds of Python's hash."""
     own = os.environ.get("PYTHONHASHSEED", "")
-    found = [started(seed) for seed in SEEDS if seed != own][:2]
+    found = [started(seed) for seed in [each for each in SEEDS if each != own][:2]]
     atexit.register(lambda: [ended(worker) for worker in found])
     return found
 

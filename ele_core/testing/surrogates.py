@@ -149,7 +149,22 @@ def repeated_rows(tensor: Tensor, count: int) -> Tensor:
     return tensor[torch.arange(count) % len(tensor)]
 
 
-@after(check_surrogate_energies_agree)
+@after(check_surrogate_gives_embeddings)
+def check_surrogate_rows_are_independent(surrogate: Surrogate) -> None:
+    """The embedding of a structure does not depend on the others; batches of one and of no structures work."""
+    batch = few(surrogate)
+    together = surrogate.embed(batch)
+    for row in range(len(batch)):
+        alone = surrogate.embed(batch[row : row + 1])
+        require(close(alone, together[row : row + 1]), f"the embedding of row {row} depends on the other rows")
+    empty = surrogate.embed(batch[:0])
+    require(
+        empty.shape == (0, surrogate.dim),
+        f"embeddings of no structures have shape {tuple(empty.shape)}, not (0, {surrogate.dim})",
+    )
+
+
+@after(check_surrogate_energies_agree, check_surrogate_rows_are_independent)
 def check_surrogate_takes_many_rows(surrogate: Surrogate) -> None:
     """`embed` and `energies` of more than a hundred structures are those of each alone."""
     batch = repeated(few(surrogate), MANY)
@@ -171,21 +186,6 @@ def check_surrogate_takes_many_rows(surrogate: Surrogate) -> None:
 def described_at(surrogate: Surrogate, row: int) -> str:
     """The structure at a row of repeated ones."""
     return described(surrogate.space, few(surrogate), row % len(few(surrogate)))
-
-
-@after(check_surrogate_gives_embeddings)
-def check_surrogate_rows_are_independent(surrogate: Surrogate) -> None:
-    """The embedding of a structure does not depend on the others; batches of one and of no structures work."""
-    batch = few(surrogate)
-    together = surrogate.embed(batch)
-    for row in range(len(batch)):
-        alone = surrogate.embed(batch[row : row + 1])
-        require(close(alone, together[row : row + 1]), f"the embedding of row {row} depends on the other rows")
-    empty = surrogate.embed(batch[:0])
-    require(
-        empty.shape == (0, surrogate.dim),
-        f"embeddings of no structures have shape {tuple(empty.shape)}, not (0, {surrogate.dim})",
-    )
 
 
 @after(check_surrogate_gives_embeddings)
