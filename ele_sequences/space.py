@@ -114,6 +114,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         label = torch.randint(0, len(self.config.alphabet) + 1, shape, generator=generator)
         return close_gaps(Tokens(torch.where(edited, label.to(batch.tokens.dtype), batch.tokens)))
 
+    sorts_moves = True  # without relaxing each of them
+
     def moves(self, batch: Tokens, gradient: Tokens | None = None) -> tuple[Tokens, Tensor]:
         """Sequences with one token replaced, removed or added."""
         replaced, owner = super().moves(batch)
