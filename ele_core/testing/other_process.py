@@ -91,7 +91,8 @@ def workers() -> list[subprocess.Popen[str]]:
     """Two processes with other seeds of Python's hash."""
     own = os.environ.get("PYTHONHASHSEED", "")
     found = [started(seed) for seed in [each for each in SEEDS if each != own][:2]]
-    atexit.register(lambda: [ended(worker) for worker in found])
+    for worker in found:
+        atexit.register(ended, worker)
     return found
 
 
@@ -118,7 +119,7 @@ def asked(worker: subprocess.Popen[str], question: Mapping[str, Any]) -> dict[st
         line = worker.stdout.readline()
     except OSError:
         line = ""
-    reply = json.loads(line) if line else {"error": "it ended"}
+    reply: dict[str, Any] = json.loads(line) if line else {"error": "it ended"}
     if "error" in reply:
         raise NotApplicable(f"another process cannot build the component: {reply['error']}")
     found: dict[str, str] = reply["answers"]
@@ -144,6 +145,7 @@ def serve() -> None:
     for line in sys.stdin:
         question = json.loads(line)
         sys.path[:] = question["path"]
+        reply: dict[str, Any]
         try:
             cls: Any = importlib.import_module(question["module"])
             for part in question["name"].split("."):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ele_core.numerics.sets import ConvexSet
 from ele_core.testing.global_generators import require_own_randomness
@@ -207,13 +208,17 @@ def check_sets_draw_from_their_generator(space: HasSets) -> None:
     """`sample`, `sample_labels`, `shares` and `soften` draw only from the generator that they are given."""
     for name, convex in space.geometry.items():
         points = convex.sample(8, seeded())
-        calls = {
-            "sample": lambda convex=convex: convex.sample(8, seeded()),
-            "sample_labels": lambda convex=convex: convex.sample_labels(8, seeded()),
-            "shares": lambda convex=convex: convex.shares(8, seeded()),
-            "soften": lambda convex=convex, points=points: convex.soften(points, 0.5, seeded()),
+        calls: dict[str, Callable[[Generator], Tensor]] = {
+            "sample": partial(convex.sample, 8),
+            "sample_labels": partial(convex.sample_labels, 8),
+            "shares": partial(convex.shares, 8),
+            "soften": partial(convex.soften, points, 0.5),
         }
-        for method, call in calls.items():
+        for method, drawn in calls.items():
+
+            def call(drawn: Callable[[Generator], Tensor] = drawn) -> Tensor:
+                return drawn(seeded())
+
             require_own_randomness(f"field '{name}', {type(convex).__name__}: `{method}`", call)
             require(torch.equal(call(), call()), f"field '{name}': `{method}` differs between two equal generators")
 

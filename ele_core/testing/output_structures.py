@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -248,7 +249,7 @@ def check_nothing_draws_globally(space: Space) -> None:
     batch, objects = varied(space, 8), space.examples()
     point = points(space, 8, seeded())
     centre = point.replace(**{name: tied(getattr(point, name)) for name in space.geometry})
-    calls = {
+    calls: dict[str, Callable[[], Any]] = {
         "`pack`": lambda: space.pack(objects),
         "`unpack`": lambda: space.unpack(batch),
         "`keys`": lambda: space.keys(batch),
@@ -260,7 +261,7 @@ def check_nothing_draws_globally(space: Space) -> None:
         "`moves`": lambda: space.moves(batch),
         "`features`": lambda: space.features(batch),
         "`properties`": lambda: space.properties(batch),
-        **{f"metric '{metric.name}'": lambda metric=metric: metric.values(batch, batch) for metric in space.metrics},
+        **{f"metric '{metric.name}'": partial(metric.values, batch, batch) for metric in space.metrics},
     }
     for what, call in calls.items():
         require_own_randomness(what, call)

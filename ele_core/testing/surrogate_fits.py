@@ -24,7 +24,7 @@ def check_surrogate_fit_leaves_its_data_alone(surrogate: Surrogate) -> None:
     outputs, fresh = structures(surrogate.space, STRUCTURES), fresh_surrogate(surrogate)
     given = {"outputs": outputs, "validation outputs": outputs[:8], "extra outputs": outputs[8:]}
     copies = {name: batch.map(torch.clone) for name, batch in given.items()}
-    require_data_left_alone(lambda *batches: fresh.fit(*batches, Context(SEED)), copies)
+    require_data_left_alone(lambda train, held, extra: fresh.fit(train, held, extra, Context(SEED)), copies)
     require(fresh.embed(outputs).isfinite().all(), "an embedding is not finite after `fit` with extra outputs")
 
 

@@ -45,7 +45,8 @@ class Vertices:
     def distances(self, x: Tensor, enough: float) -> Tensor:
         """How far points (B, …) are from the nearest mean of vertices (B,); none that is below `enough` is exact."""
         flat = x.double().flatten(1)
-        return (flat - nearest_means(self.points, flat, enough)).norm(dim=1)
+        found: Tensor = (flat - nearest_means(self.points, flat, enough)).norm(dim=1)
+        return found
 
 
 def vertices_of(convex: ConvexSet) -> Vertices:
