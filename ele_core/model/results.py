@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ele_core.display.notebook import beside, picture, table
 from ele_core.errors import ConfigError, DataError, counted
-from ele_core.interfaces import Decoding, Drawing, OutputSpace
+from ele_core.interfaces import Decoding, Drawing, InputSpace, OutputSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,8 @@ class Prediction:
     """`ok`, or why there are no objects: the input could not be used, or no structure satisfies its constraint."""
     unlike_training: str = ""
     """Why the input is unlike those of the training, so that its objects deserve less trust; empty if it is not."""
+    input_space: InputSpace[Any] | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The input space, which draws the input; None: it is shown as Python shows it."""
 
     @property
     def best(self) -> Any:
@@ -50,7 +52,9 @@ class Prediction:
 
     def _cells(self) -> tuple[str, str]:
         notes = [f"energy {energy:.4g}" for energy in self.energies]
-        return str(self.input), beside(map(picture, self.drawings(), notes)) or self.status
+        drawn = str(self.input) if self.input_space is None or not self.objects else self.input_space.render(self.input)
+        shown = picture(drawn) if isinstance(drawn, Drawing) else drawn
+        return shown, beside(map(picture, self.drawings(), notes)) or self.status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +69,8 @@ class Predictions(Sequence[Prediction]):
     """Position of an input that could not be used → the reason."""
     unlike_training: Mapping[int, str] = dataclasses.field(default_factory=dict)
     """Position of an input that is unlike those of the training → the reason."""
+    input_space: InputSpace[Any] | None = dataclasses.field(default=None, repr=False)
+    """The input space, which draws the inputs in a notebook."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -80,7 +86,8 @@ class Predictions(Sequence[Prediction]):
             finite = [energy for energy in energies if energy < float("inf")]
             found_for = objects[row * k : row * k + len(finite)]
             status = "ok" if finite else NOT_SATISFIED
-            yield Prediction(value, found_for, finite, self.space, status, self.unlike_training.get(place, ""))
+            unlike = self.unlike_training.get(place, "")
+            yield Prediction(value, found_for, finite, self.space, status, unlike, self.input_space)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]

@@ -181,7 +181,7 @@ class StructuredPredictor(Parameters):
             queries, choice, top_k=top_k, candidates=chosen, constraints=bound, trace=trace, context=context
         )
         unlike = {place: reason for place, reason in enumerate(model.inputs.unlike_training(inputs)) if reason}
-        return Predictions(model.space, inputs, decoding, unlike_training=unlike)
+        return Predictions(model.space, inputs, decoding, unlike_training=unlike, input_space=model.inputs)
 
     def to_dataframe(
         self,
