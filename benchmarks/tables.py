@@ -30,9 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 TRUST = ROOT / "docs" / "how-to" / "trust.md"
 LEARNED_LOSS = ROOT / "docs" / "how-to" / "learned-loss.md"
+CHECKS = ROOT / "docs" / "how-to" / "check-a-plugin.md"
 SECURITY = ROOT / "docs" / "explanation" / "security.md"
 TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
-PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, SECURITY, *TASKS)
+PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, CHECKS, SECURITY, *TASKS)
 MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -869,6 +870,21 @@ def trust_commands() -> str:
     )
 
 
+def mistakes() -> str:
+    """The mistakes of plugin authors that the checks find, by kind, and those that they do not."""
+    record = loaded("mistakes.json")
+    listed, earlier = record["mistakes"], set(record["earlier"])
+    kinds = list(dict.fromkeys(each["kind"] for each in listed))
+    rows = []
+    for kind in (*kinds, None):
+        own = [each for each in listed if kind in (None, each["kind"])]
+        counts = (len(own), sum(each["name"] in earlier for each in own), sum(bool(each["caught_by"]) for each in own))
+        rows.append([kind or "**all**", *map(str, counts)])
+    missed = [f"- `{each['name']}`: {each['what']}" for each in listed if not each["caught_by"]]
+    header = ["mistakes in", "on the list", "found before these checks", "found"]
+    return "\n".join([table(header, rows), "", "Not found:", "", *missed])
+
+
 def loaded(name: str) -> Any:
     """Load a file of the recorded results."""
     return json.loads((RESULTS / name).read_text("utf-8"))
@@ -1030,6 +1046,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "number-words": number_words,
     "g2p": g2p,
     "g2p-commands": g2p_commands,
+    "mistakes": mistakes,
     "commands": commands,
     "ruler": ruler,
     "speed": speed,

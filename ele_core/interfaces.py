@@ -221,6 +221,13 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     def examples(self) -> list[Y]:
         """A few valid, different objects, on which checks test this space."""
 
+    def counterexamples(self) -> list[Any]:
+        """Objects that `pack` must refuse and that only you can know, for the checks; by default an empty list.
+
+        Such as a ranking that lists an item twice, or a text that is too long.
+        """
+        return []
+
     # -- the texts of a file, and what was inferred from them -----------------------------------------------------
 
     @classmethod
@@ -275,20 +282,38 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     def moves(self, batch: T, gradient: T | None = None) -> tuple[T, Tensor]:
         """The structures one move away from each row of `batch`, and the row (M,) each comes from, ascending.
 
-        By default a move switches one block of one field to another vertex. With `gradient` (of a loss, at the relaxed
-        batch), the moves of a row are sorted by the first-order change of the loss, smallest first. Moves may repeat a
-        structure or change nothing: `neighbours` removes these.
+        By default a move switches one block of one field to another vertex. Moves may repeat a structure or change
+        nothing: `neighbours` removes these. It also sorts them by `gradient`, which moves of your own may ignore.
         """
         return all_switches(self.geometry, batch, gradient)
+
+    sorts_moves: ClassVar[bool] = False
+    """Whether `moves` itself sorts the moves of a row by ⟨gradient, relaxed move − relaxed structure⟩, least first."""
 
     def neighbours(self, batch: T, gradient: T | None = None, limit: int | None = None) -> tuple[T, Tensor]:
         """The result of `moves` without repeated and unchanged structures.
 
-        `limit`: keep only the first `limit` neighbours of each row.
+        With `gradient` (of a loss, at the relaxed batch), those of a row are sorted by the first-order change of the
+        loss, smallest first. `limit`: keep only the first `limit` neighbours of each row.
         """
         moved, owner = self.moves(batch, gradient)
+        if gradient is not None and not self.sorts_moves and type(self).moves is not OutputSpace.moves:
+            order = self._changes(batch, moved, owner, gradient).argsort(stable=True)
+            order = order[owner[order].argsort(stable=True)]
+            moved, owner = moved[order], owner[order]
         rows = fresh_moves(self.keys(moved), owner, self.keys(batch), limit)
         return moved[rows], owner[rows]
+
+    def _changes(self, batch: T, moved: T, owner: Tensor, gradient: T) -> Tensor:
+        """⟨gradient of the row, relaxed move − relaxed structure⟩ of each move (M,)."""
+        here, parts = self.relax(batch), torch.arange(len(owner), device=owner.device).split(MOVES_AT_ONCE)
+        found = []
+        for part in parts:
+            there, row = self.relax(moved[part]), owner[part]
+            steps = {name: getattr(there, name) - getattr(here, name)[row] for name in self.geometry}
+            terms = [(step * getattr(gradient, name)[row]).flatten(1).sum(dim=1) for name, step in steps.items()]
+            found.append(torch.stack(terms).sum(dim=0))
+        return torch.cat(found) if found else torch.zeros(0, device=owner.device)
 
     ranks_moves: ClassVar[bool] = False
     """Whether `best_moves` is much faster than scoring every move by the surrogate, so that `search` uses it."""
@@ -584,6 +609,14 @@ class InputSpace(Component, ABC, Generic[X]):
 
     def examples(self) -> list[X]:
         """A few valid, different inputs, on which checks test this space; by default an empty list."""
+        return []
+
+    def render(self, value: X) -> Drawing:
+        """Draw an input as a picture or text; by default as its text."""
+        return Drawing(self.format(value) or "(empty)")
+
+    def counterexamples(self) -> list[Any]:
+        """Inputs that `pack` must refuse and that only you can know, for the checks; by default an empty list."""
         return []
 
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:

@@ -114,6 +114,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         label = torch.randint(0, len(self.config.alphabet) + 1, shape, generator=generator)
         return close_gaps(Tokens(torch.where(edited, label.to(batch.tokens.dtype), batch.tokens)))
 
+    sorts_moves = True  # without relaxing each of them
+
     def moves(self, batch: Tokens, gradient: Tokens | None = None) -> tuple[Tokens, Tensor]:
         """Sequences with one token replaced, removed or added."""
         replaced, owner = super().moves(batch)
@@ -143,8 +145,8 @@ class SequenceSpace(OutputSpace[str, Tokens]):
 
     def render(self, obj: str, against: str | None = None) -> Drawing:
         """The text; compared with `against`, in pieces with differing and missing tokens marked."""
-        if against is None:
-            return Drawing(obj)
+        if against is None or not obj:
+            return Drawing(obj or "(empty)")
         separator = self.config.separator
         pairs = aligned(split_tokens(obj, separator), split_tokens(against, separator))
         shown = [(GAP if own is None else own, own != other) for own, other in pairs]

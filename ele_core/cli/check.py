@@ -70,6 +70,7 @@ def check(
     """
     from ele_core.config import parse_overrides
     from ele_core.testing.choosing import Choosing
+    from ele_core.testing.other_process import workers
     from ele_core.testing.results import counts
 
     kinds = kinds_of(name, kind)
@@ -77,6 +78,8 @@ def check(
         raise click.UsageError(f"'{name}' is the name of {' and of '.join(kinds)}: say with --kind which --set is for.")
     given = parse_overrides(overrides)
     reports = []
+    if {"input", "output"} & set(kinds):
+        workers()  # other processes, which start while the first checks run
     for each in kinds:
         subject = Choosing(each, name, given, space, inputs, surrogate, options.registry()).subject()
         reports.append((subject, results_of(subject, console)))

@@ -18,7 +18,7 @@ from ele_core.data.packing import accept, pack_all
 from ele_core.data.readers import readers
 from ele_core.data.rejected import Rejected, located, parsed, refuse
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
-from ele_core.data.vectors import are_arrays, looks_like_vectors
+from ele_core.data.vectors import are_arrays, are_single_numbers, looks_like_vectors
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table
@@ -323,12 +323,13 @@ def read_as(chosen: Choice, given: Choice, values: Sequence[Cell]) -> str:
 
 
 def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Registry) -> str:
-    """A warning if vectors of numbers are read as texts, with the input space that reads them."""
-    if not isinstance(inputs, TextInput) or looks_like_vectors(cells) is None:
+    """A warning if numbers or vectors of numbers are read as texts, with the input space that reads them."""
+    if not isinstance(inputs, TextInput):
         return ""
+    what = "vectors of numbers" if looks_like_vectors(cells) else "numbers" if are_single_numbers(cells) else ""
     better = for_vectors(registry)
     advice = f". To read them as vectors: --set input={better[0]}" if better else "."
-    return f"warning: the inputs are vectors of numbers, but are read as text{advice}"
+    return f"warning: the inputs are {what}, but are read as text{advice}" if what else ""
 
 
 def inferred_space(

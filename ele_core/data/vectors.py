@@ -26,6 +26,13 @@ def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | N
     return "binary" if np.isin(values, (0, 1)).all() else "numbers"
 
 
+def are_single_numbers(cells: Sequence[Any]) -> bool:
+    """Whether every cell is one number, such as `305` or `0.5`; of a long column, a thousand cells are looked at."""
+    step = max(1, len(cells) // LOOKED_AT)
+    found = [numbers(cells[row]) for row in range(0, len(cells), step)]
+    return bool(found) and all(each is not None and len(each) == 1 for each in found)
+
+
 def are_arrays(cells: Sequence[Any]) -> bool:
     """Whether all cells are arrays of numbers of two or more dimensions, such as pictures."""
     step = max(1, len(cells) // LOOKED_AT)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ele_core.display.notebook import beside, picture, table
 from ele_core.errors import ConfigError, DataError, counted
-from ele_core.interfaces import Decoding, Drawing, OutputSpace
+from ele_core.interfaces import Decoding, Drawing, InputSpace, OutputSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +53,8 @@ class Prediction:
     """The objects of the prediction set, best first; None: the model is not calibrated."""
     set_note: str = ""
     """`complete`, `empty` or `cut`, with details; empty: there is no prediction set."""
+    input_space: InputSpace[Any] | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The input space, which draws the input; None: it is shown as Python shows it."""
 
     @property
     def best(self) -> Any:
@@ -70,7 +72,9 @@ class Prediction:
         notes = [f"energy {energy:.4g}" for energy in self.energies]
         if notes and self.confidence is not None:
             notes[0] += f", confidence {self.confidence:.3g}"
-        return str(self.input), beside(map(picture, self.drawings(), notes)) or self.status
+        drawn = str(self.input) if self.input_space is None or not self.objects else self.input_space.render(self.input)
+        shown = picture(drawn) if isinstance(drawn, Drawing) else drawn
+        return shown, beside(map(picture, self.drawings(), notes)) or self.status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +97,8 @@ class Predictions(Sequence[Prediction]):
     """Whether tables also list the structures of the sets."""
     least_confidence: float = 0.0
     """Answers of less confidence are left out; their status says so."""
+    input_space: InputSpace[Any] | None = dataclasses.field(default=None, repr=False)
+    """The input space, which draws the inputs in a notebook."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -112,7 +118,8 @@ class Predictions(Sequence[Prediction]):
                 status = f"confidence {trust['confidence']:.3g} is below {self.least_confidence:g}"
                 found_for, finite = [], []
             unlike = self.unlike_training.get(place, "")
-            yield Prediction(value, found_for, finite, self.space, status, unlike, **trust)
+            own = self.input_space
+            yield Prediction(value, found_for, finite, self.space, status, unlike, **trust, input_space=own)
 
     def _trusted(self) -> list[dict[str, Any]]:
         """For each decoded input the fields of its `Prediction` that say how far to trust it; empty: not known."""

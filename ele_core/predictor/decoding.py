@@ -55,6 +55,7 @@ def decode(
         sets=sets_for(model.space, trust, asked),
         list_sets=asked is not None,
         least_confidence=min_confidence,
+        input_space=model.inputs,
     )
 
 

@@ -1,7 +1,8 @@
-"""Write the package of `ele new-plugin`: an output space and a task that can be installed, tested and trained."""
+"""Write the package of `ele new-plugin`: a component, or an output space with a task, that works as it is."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from importlib.resources import files
 from importlib.util import find_spec
@@ -11,29 +12,91 @@ from ele_core import __version__
 from ele_core.errors import ConfigError, PluginError
 from ele_core.files.atomic import new_folder
 
-FILES = {
-    "pyproject.toml": "pyproject.toml",
+SHARED = {"pyproject.toml": "pyproject.toml", "LICENSE": "LICENSE", ".gitignore": "gitignore"}
+"""Files of every package, and their templates."""
+SPACE_AND_TASK = {
+    **SHARED,
     "README.md": "README.md",
-    "LICENSE": "LICENSE",
-    ".gitignore": "gitignore",
     "src/{module}/__init__.py": "init.py",
     "src/{module}/plugin.py": "plugin.py",
     "src/{module}/space.py": "space.py",
     "src/{module}/task.py": "task.py",
     "tests/test_{word}.py": "test.py",
 }
-"""Each file of the package, and its template."""
+"""Each file of a package with an output space and a task, and its template."""
+COMPONENT = {
+    **SHARED,
+    "README.md": "component.README.md",
+    "src/{module}/__init__.py": "component.init.py",
+    "src/{module}/plugin.py": "component.plugin.py",
+    "src/{module}/{file}.py": "{template}",
+    "tests/test_{word}.py": "component.test.py",
+}
+"""Each file of a package with one component, and its template."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """The component that a package brings, as its files spell it."""
+
+    what: str
+    hook: str
+    suffix: str
+    """The end of the name of its class."""
+    file: str
+    template: str
+    summary: str
+    use: str
+    """The command that uses it."""
+
+    @property
+    def article(self) -> str:
+        return "an" if self.what[0] in "aeiou" else "a"
+
+
+SET_BACKBONE = "ele train number-words --set regressor.backbone.name={name} -o run"
+PARTS: dict[str, Part] = {
+    "output": Part("output space", "ele_output_spaces", "Space", "space", "space.py", "Rows of labels.", ""),
+    "input": Part(
+        *("input space", "ele_input_spaces", "Input", "inputs", "input.py", "Texts as counts of words."),
+        "ele train my.toml --data pairs.csv --set input.name={name} -o run",
+    ),
+    "backbone": Part(
+        *("backbone", "ele_backbones", "Backbone", "backbone", "backbone.py", "Convolutions over tokens."), SET_BACKBONE
+    ),
+    "encoder": Part(
+        *("encoder", "ele_encoders", "Encoder", "encoder", "encoder.py", "A network on the sum of linear maps."),
+        "ele train number-words --set surrogate.encoder.name={name} -o run",
+    ),
+    "decoder": Part(
+        *("decoder", "ele_decoders", "Decoder", "decoder", "decoder.py", "Descent over neighbours of candidates."),
+        "ele train number-words --set decoder.name={name} -o run",
+    ),
+    "regressor": Part(
+        *("regressor", "ele_regressors", "Regressor", "regressor", "regressor.py", "Ridge regression on vectors."),
+        "ele train my.toml --data vectors.csv --set regressor.name={name} -o run",
+    ),
+    "surrogate": Part(
+        *("surrogate", "ele_surrogates", "Surrogate", "surrogate", "surrogate.py", "Labels divided by deviations."),
+        "ele train number-words --set surrogate.name={name} -o run",
+    ),
+    "task": Part(
+        *("task", "ele_tasks", "Task", "task", "only_task.py", "From letters spelt backwards to words."),
+        "ele train {name} -o run",
+    ),
+}
+"""What `--kind` may be. The package of an output space has a task as well."""
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 40
 """The largest number of characters in a name."""
 
 
-def write_plugin(name: str, folder: Path) -> list[str]:
+def write_plugin(name: str, folder: Path, kind: str = "output") -> list[str]:
     """Write the package of the plugin `name` to `folder`, completely or not at all; return the paths of its files."""
     check_name(name)
     if folder.exists() or folder.is_symlink():
         raise ConfigError("there is something there already.", where=str(folder), fix="Choose another with -o.")
-    written = plugin_files(name)
+    written = plugin_files(name, kind)
     with new_folder(folder.absolute()) as unfinished:
         for path, text in written.items():
             (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
@@ -41,8 +104,8 @@ def write_plugin(name: str, folder: Path) -> list[str]:
     return list(written)
 
 
-def plugin_files(name: str) -> dict[str, str]:
-    """Return the files of the package: path → text."""
+def plugin_files(name: str, kind: str = "output") -> dict[str, str]:
+    """Return the files of the package with a component of this kind: path → text."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     templates = files("ele_core.scaffold") / "templates"
@@ -52,8 +115,14 @@ def plugin_files(name: str) -> dict[str, str]:
         autoescape=False,  # the files are code, not HTML, and the name is checked
         keep_trailing_newline=True,
     )
-    words = name_forms(name)
-    return {path.format(**words): environment.get_template(source).render(words) for path, source in FILES.items()}
+    part = PARTS[kind]
+    words = {**name_forms(name), **dataclasses.asdict(part), "article": part.article, "kind": kind}
+    words["use"] = part.use.format(name=name)
+    sources = SPACE_AND_TASK if kind == "output" else COMPONENT
+    return {
+        path.format(**words): environment.get_template(source.format(**words)).render(words)
+        for path, source in sources.items()
+    }
 
 
 def name_forms(name: str) -> dict[str, str]:
@@ -80,11 +149,11 @@ def nearest_name(name: str) -> str:
 
 
 def name_owner(name: str) -> str | None:
-    """Return what already has the name: a plugin, its output space or task, or an installed package; else None."""
+    """Return what already has the name: a plugin, one of its components, or an installed package; else None."""
     from ele_core.plugins import registry
 
     for plugin in registry().plugins():
-        brought = {record.name for kind in ("output", "task") for record in plugin.records.get(kind, ())}
+        brought = {record.name for records in plugin.records.values() for record in records}
         if name == plugin.name or name in brought:
             return f"the plugin {plugin}"
     module = name_forms(name)["module"]

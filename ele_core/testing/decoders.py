@@ -1,9 +1,9 @@
-"""`check_decoder`: every law of a decoder, with a small problem."""
+"""Checks of decoders on one small problem."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
 
 import torch
 from pydantic import ValidationError
@@ -11,13 +11,12 @@ from torch import Tensor
 
 from ele_core.interfaces import Candidates, Decoder, Decoding, Problem, Trace
 from ele_core.runtime.context import Context
-from ele_core.testing.common import COMMON
+from ele_core.testing.fitting import same_state
+from ele_core.testing.global_generators import require_own_randomness
 from ele_core.testing.linear import BlindSurrogate, LinearSurrogate, sample_queries
 from ele_core.testing.output_constraints import constrained
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
-from ele_core.testing.samples import SEED, draws_globally, require_inside, same_tensors
-from ele_core.testing.saving import check_model_saves_and_loads
-from ele_core.testing.surrogates import same_state
+from ele_core.testing.results import Broken, NotApplicable, after, require
+from ele_core.testing.samples import SEED, require_inside, same_tensors
 
 TOP = 3
 
@@ -79,12 +78,13 @@ def check_decoder_is_no_worse_than_candidates(decoder: Decoder, problem: Problem
 
 @after(check_decoding_is_made_of_structures)
 def check_decoder_changes_nothing(decoder: Decoder, problem: Problem) -> None:
-    """Decoding changes no weight, no candidate and no query, and draws nothing from torch's global generator."""
+    """Decoding changes no weight, no candidate and no query, and draws nothing from a global generator."""
     queries, candidates = sample_queries(problem), problem.candidates
     asked, weights = queries.clone(), {name: value.clone() for name, value in problem.surrogate.state().items()}
     batch, embeddings = candidates.batch.map(torch.clone), candidates.embeddings.clone()
-    run = draws_globally(lambda: decoder.decode(queries, problem, top_k=1, context=Context(SEED)))
-    require(not run, "decode draws from torch's global generator")
+    call = functools.partial(decoder.decode, queries, problem, top_k=1, context=Context(SEED))
+    require_own_randomness("`decode`", call)
+    require(not call().energies.requires_grad, "the energies keep a gradient, which costs memory: use torch.no_grad")
     require(torch.equal(asked, queries), "decode changes the queries in place")
     require(same_state(weights, problem.surrogate.state()), "decode changes the surrogate")
     kept = same_tensors(batch, candidates.batch) and torch.equal(embeddings, candidates.embeddings)
@@ -199,34 +199,6 @@ def check_decoder_variants_are_configurations(decoder: Decoder, *_: Problem) -> 
             type(decoder).Config(**variant.options)
         except ValidationError as error:
             raise Broken(f"the options of variant '{variant.name}' are refused: {error}") from error
-
-
-DECODER_CHECKS = (
-    check_decoding_is_made_of_structures,
-    check_decoding_is_sorted,
-    check_decoding_is_distinct,
-    check_decoding_energies_are_true,
-    check_decoder_is_no_worse_than_candidates,
-    check_decoder_changes_nothing,
-    check_decoder_is_seeded,
-    check_decoder_rows_are_independent,
-    check_decoder_takes_no_queries,
-    check_decoder_takes_candidates_of_their_own,
-    check_decoder_obeys_constraints,
-    check_decoder_declares_its_needs,
-    check_decoder_trace_is_a_path,
-    check_decoder_trace_leads_to_the_answer,
-    check_decoder_variants_are_configurations,
-    *COMMON,
-    check_model_saves_and_loads,
-)
-
-
-def check_decoder(
-    decoder: Decoder, problem: Problem, expected_failures: Mapping[str, str] | None = None
-) -> list[CheckResult]:
-    """Run every check of a decoder on a problem, such as a `sample_problem`. `expected_failures`: check → reason."""
-    return run_checks(DECODER_CHECKS, (decoder, problem), expected_failures)
 
 
 def decoded(decoder: Decoder, problem: Problem, top_k: int) -> Decoding:

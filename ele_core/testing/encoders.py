@@ -14,8 +14,9 @@ from ele_core.testing import networks
 from ele_core.testing.common import COMMON
 from ele_core.testing.output_measures import close
 from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
-from ele_core.testing.samples import Space, example_batch, fixed_weights, points, same_tensors, seeded
+from ele_core.testing.samples import Space, example_batch, fixed_weights, points, same_tensors, seeded, structures
 from ele_core.testing.saving import check_model_saves_and_loads
+from ele_core.testing.slopes import require_gradient_at_vertices
 
 POINTS = 6
 STEP = 1e-6
@@ -71,6 +72,14 @@ def check_encoder_has_a_gradient(encoder: Encoder, space: Space) -> None:
         assert gradient is not None
         require(gradient.isfinite().all(), f"the gradient of field '{name}' is not finite")
         require(gradient.any(), f"the gradient of field '{name}' is zero: the embedding does not depend on it")
+
+
+@after(check_encoder_has_a_gradient)
+def check_encoder_has_a_gradient_at_vertices(encoder: Encoder, space: Space) -> None:
+    """At relaxed structures, where descent starts, the gradient is finite and not zero, also for labels not there."""
+    fields, vertices = tuple(space.geometry), space.relax(structures(space, POINTS))
+    elsewhere = input_gradient(encoder, points(space, POINTS, seeded()), fields)
+    require_gradient_at_vertices("the embedding", vertices, input_gradient(encoder, vertices, fields), elsewhere)
 
 
 @after(check_encoder_has_a_gradient, check_encoder_keeps_the_dtype)
@@ -131,6 +140,7 @@ ENCODER_CHECKS = (
     check_encoder_takes_small_batches,
     check_encoder_keeps_the_dtype,
     check_encoder_has_a_gradient,
+    check_encoder_has_a_gradient_at_vertices,
     check_encoder_gradient_is_the_slope,
     check_encoder_state_is_complete,
     check_encoder_is_trainable,

@@ -1,9 +1,8 @@
-"""`check_input_space`: every law of an input space."""
+"""Checks of input spaces on their examples."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,14 @@ import torch
 
 from ele_core import config as configuration
 from ele_core.errors import InvalidInput, counted
+from ele_core.files.archive import brief
 from ele_core.interfaces import InputSpace
 from ele_core.plugins import registry_of
-from ele_core.testing.common import COMMON
+from ele_core.testing.global_generators import require_own_randomness
 from ele_core.testing.output_measures import counts_of, same_counts
-from ele_core.testing.output_packing import Foreign
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
-from ele_core.testing.samples import draws_globally, examples_of, repeated, same_tensors, seeded, unchanged
-from ele_core.testing.saving import check_model_saves_and_loads
+from ele_core.testing.output_packing import CODE, RAN, STRANGE, Foreign
+from ele_core.testing.results import Broken, NotApplicable, after, require
+from ele_core.testing.samples import examples_of, repeated, require_line, same_tensors, seeded, unchanged
 
 Inputs = InputSpace[Any]
 NEAR = 1e-3
@@ -54,24 +53,36 @@ def check_input_pack_gives_a_batch(inputs: Inputs) -> None:
 
 @after(check_input_pack_gives_a_batch)
 def check_input_parse_inverts_format(inputs: Inputs) -> None:
-    """`parse(format(value))` is packed like `value`."""
+    """`format` gives a text in one line, and `parse(format(value))` is packed like `value`.
+
+    If inputs are texts, so are examples with spaces around them, unless `pack` refuses these.
+    """
     space = fitted(inputs)
-    values = space.examples()
-    texts = [space.format(value) for value in values]
-    require(all(isinstance(text, str) for text in texts), "`format` gives something that is not a str")
-    read = space.pack([space.parse(text) for text in texts])
-    require(same_tensors(read, space.pack(values)), "parse(format(value)) is packed differently")
+    for value in space.examples():
+        for each in (value, *([f"{value} ", f" {value}"] if isinstance(value, str) else [])):
+            try:
+                expected = space.pack([each])
+            except InvalidInput:
+                continue
+            text = space.format(each)
+            require_line(text, "`format`")
+            same = same_tensors(space.pack([space.parse(text)]), expected)
+            require(same, f"parse(format(value)) of {each!r}, with the text {text!r}, is packed differently")
 
 
 def check_input_parse_refuses_politely(inputs: Inputs) -> None:
     """`parse` of any text gives an input or raises `InvalidInput`, nothing else."""
-    for text in ("", " ", "?", "{", "[]", "\x00", "1e999", "nan", "<b>&</b>", "é" * 50):
+    RAN.clear()
+    for text in (*STRANGE, CODE):
         try:
             inputs.parse(text)
         except InvalidInput:
             continue
         except Exception as error:
-            raise Broken(f"parse({text!r}) raises {type(error).__name__} ({error}), not InvalidInput") from error
+            what = f"parse({brief(text, 60)!r}) raises {type(error).__name__} ({brief(error, 200)}), not InvalidInput"
+            raise Broken(what) from error
+        finally:
+            require(not RAN, "parse runs code that is in its text: never use `eval`, read it with ast.literal_eval")
 
 
 @after(check_input_pack_gives_a_batch)
@@ -91,9 +102,10 @@ def check_input_foreign_values_are_refused(inputs: Inputs) -> None:
 
 @after(check_input_pack_gives_a_batch)
 def check_input_fit_is_repeatable(inputs: Inputs) -> None:
-    """Two input spaces fitted on the same values pack alike, and neither draws from torch's global generator."""
+    """Two input spaces fitted on the same values pack alike, and neither draws from a global generator."""
     values = inputs.examples()
-    require(not draws_globally(lambda: fitted(inputs)), "fit draws from torch's global generator")
+    require_own_randomness("`fit`", lambda: fitted(inputs))
+    require_own_randomness("`pack`", lambda: fitted(inputs).pack(values))
     first, second = (fitted(inputs).pack(values) for _ in range(2))
     require(same_tensors(first, second), "two fits on the same values pack differently")
 
@@ -106,6 +118,7 @@ def check_input_load_inverts_save(inputs: Inputs) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         space.save(folder)
+        require_plain_files(folder)
         fresh = type(inputs)(inputs.config)
         fresh.load(folder)
     require(same_tensors(fresh.pack(values), space.pack(values)), "a loaded input space packs differently")
@@ -158,10 +171,7 @@ def check_input_augment_is_seeded(inputs: Inputs) -> None:
     views = space.augment(batch, seeded())
     require(isinstance(views, space.Batch), f"augment gives a {type(views).__name__}, not a {space.Batch.__name__}")
     require(len(views) == len(batch), f"{len(batch)} inputs became {len(views)} views")
-    require(
-        not draws_globally(lambda: space.augment(batch, seeded())),
-        "augment draws from torch's global generator, not from its `generator`",
-    )
+    require_own_randomness("`augment`", lambda: space.augment(batch, seeded()))
     require(same_tensors(views, space.augment(batch, seeded())), "augment gives different views with equal generators")
     require(unchanged(batch, lambda each: space.augment(each, seeded())), "augment changed its argument in place")
 
@@ -210,26 +220,15 @@ def check_input_defaults_are_options(inputs: Inputs) -> None:
             backbone.accepts(inputs)  # type: ignore[attr-defined]
 
 
-INPUT_CHECKS = (
-    check_input_examples_are_different,
-    check_input_pack_gives_a_batch,
-    check_input_parse_inverts_format,
-    check_input_parse_refuses_politely,
-    check_input_foreign_values_are_refused,
-    check_input_fit_is_repeatable,
-    check_input_load_inverts_save,
-    check_input_rows_are_independent,
-    check_input_takes_empty_batches,
-    check_input_sizes_are_lengths,
-    check_input_augment_is_seeded,
-    check_input_features_are_independent,
-    check_input_nearest_gives_rows,
-    check_input_defaults_are_options,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+"""How pickles begin."""
 
 
-def check_input_space(inputs: Inputs, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
-    """Run every check of an input space. `expected_failures`: check → reason."""
-    return run_checks(INPUT_CHECKS, (inputs,), expected_failures)
+def require_plain_files(folder: Path) -> None:
+    """Raise `Broken` if a file holds a pickle: reading it would run what somebody else wrote."""
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = file.read_bytes()
+        pickled = content.startswith(PICKLES) or (content.startswith(b"PK") and b"data.pkl" in content)
+        require(
+            not pickled, f"`save` writes a pickle, {file.name}, which runs code when it is read: write JSON instead"
+        )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ele_core.errors import counted
+from ele_core.testing.global_generators import require_own_randomness
 from ele_core.testing.output_measures import close
 from ele_core.testing.results import NotApplicable, require
 from ele_core.testing.samples import fixed_weights
@@ -57,8 +58,9 @@ def require_small_batches(network: nn.Module, batch: Any, dim: int) -> None:
 
 
 def require_deterministic(network: nn.Module, batch: Any) -> None:
-    """Require two calls in evaluation mode to be bit-equal, for any global random state, and to change no state."""
+    """Require calls in evaluation mode to be bit-equal, to change no state, and to draw nothing."""
     network = copy.deepcopy(network).eval()
+    require_own_randomness("a call in evaluation mode", lambda: network(batch))
     before = {name: value.clone() for name, value in network.state_dict().items()}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)

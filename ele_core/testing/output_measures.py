@@ -79,11 +79,7 @@ def check_render_gives_a_drawing(space: Space) -> None:
     """`render` gives a `Drawing` with a text and, if it has a picture, well-formed SVG; also with `against`."""
     objects = space.examples()
     for obj, against in ((objects[0], None), (objects[0], objects[0]), (objects[0], objects[-1])):
-        drawing = space.render(obj, against)
-        require(isinstance(drawing, Drawing), f"render gives a {type(drawing).__name__}, not a Drawing")
-        require(isinstance(drawing.text, str) and drawing.text, f"the drawing of {obj!r} has no text")
-        if drawing.svg is not None:
-            require_svg(drawing.svg)
+        require_drawing(space.render(obj, against), f"render({obj!r})")
 
 
 @after(check_unpack_inverts_pack)
@@ -227,10 +223,14 @@ def close(left: Any, right: Any) -> bool:
     return all(close(tensor, getattr(right, name)) for name, tensor in left.named_tensors())
 
 
-def require_svg(svg: str) -> None:
-    """Raise `Broken` unless a text is well-formed XML whose root is an `svg` element."""
+def require_drawing(drawing: Drawing, what: str) -> None:
+    """Raise `Broken` unless `what` gave a drawing with a text and, if it has a picture, well-formed SVG."""
+    require(isinstance(drawing, Drawing), f"{what} gives a {type(drawing).__name__}, not a Drawing")
+    require(isinstance(drawing.text, str) and drawing.text, f"{what} gives an empty text: say '(empty)'")
+    if drawing.svg is None:
+        return
     try:
-        root = ElementTree.fromstring(svg)
+        root = ElementTree.fromstring(drawing.svg)
     except ElementTree.ParseError as error:
-        require(False, f"the SVG is not well-formed: {error}")
-    require(root.tag.rpartition("}")[2] == "svg", f"the root of the SVG is <{root.tag}>, not <svg>")
+        require(False, f"{what}: the SVG is not well-formed ({error}): escape texts with html.escape")
+    require(root.tag.rpartition("}")[2] == "svg", f"{what}: the root of the SVG is <{root.tag}>, not <svg>")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ele_core.errors import InvalidOutput
+from ele_core.files.archive import brief
 from ele_core.testing.results import Broken, after, require
 from ele_core.testing.samples import (
     Space,
@@ -15,6 +16,15 @@ from ele_core.testing.samples import (
     same_tensors,
     seeded,
 )
+
+RAN: list[str] = []
+"""Not empty if `CODE` was run."""
+CODE = "__import__('ele_core.testing.output_packing', fromlist=['RAN']).RAN.append('code')"
+STRANGE = (
+    *("", " ", "?", "{", '{"nodes": 1}', "[]", "\x00", "1e999", "nan", "<b>&</b>", "é" * 50),
+    *("\n", "a\tb", "9" * 5000, "[" * 100_000, "(" * 10_000),
+)
+"""Texts that belong to no space."""
 
 
 class Foreign:
@@ -92,13 +102,17 @@ def check_parse_inverts_format(space: Space) -> None:
 
 def check_parse_refuses_politely(space: Space) -> None:
     """`parse` of any text gives an object or raises `InvalidOutput`, nothing else."""
-    for text in ("", " ", "?", "{", '{"nodes": 1}', "[]", "\x00", "1e999", "<b>&</b>", "é" * 50):
+    RAN.clear()
+    for text in (*STRANGE, CODE):
         try:
             space.parse(text)
         except InvalidOutput:
             continue
         except Exception as error:
-            raise Broken(f"parse({text!r}) raises {type(error).__name__} ({error}), not InvalidOutput") from error
+            what = f"parse({brief(text, 60)!r}) raises {type(error).__name__} ({brief(error, 200)}), not InvalidOutput"
+            raise Broken(what) from error
+        finally:
+            require(not RAN, "parse runs code that is in its text: never use `eval`, read it with ast.literal_eval")
 
 
 @after(check_pack_gives_labels)

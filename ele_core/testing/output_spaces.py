@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from ele_core.testing import output_constraints as constraints
 from ele_core.testing import output_measures as measures
+from ele_core.testing import output_options as options
 from ele_core.testing import output_packing as packing
 from ele_core.testing import output_relaxation as relaxation
+from ele_core.testing import output_structures as structures
 from ele_core.testing import output_views as views
 from ele_core.testing.common import COMMON
+from ele_core.testing.output_sets import SET_CHECKS
 from ele_core.testing.results import CheckResult, run_checks
 from ele_core.testing.samples import Space
 from ele_core.testing.saving import check_model_saves_and_loads
@@ -54,6 +57,21 @@ OUTPUT_CHECKS = (
     measures.check_rows_are_independent,
     measures.check_batches_are_left_alone,
     constraints.check_constraints_judge_structures,
+    structures.check_structures_survive_packing,
+    structures.check_keys_differ_with_structures,
+    structures.check_texts_survive,
+    structures.check_relaxing_loses_nothing,
+    structures.check_metrics_hold_for_every_pair,
+    structures.check_properties_are_finite,
+    structures.check_features_are_finite,
+    structures.check_every_pair_can_be_drawn,
+    structures.check_objects_are_left_alone,
+    structures.check_views_are_drawn_for_each_row,
+    structures.check_nothing_draws_globally,
+    structures.check_other_processes_agree,
+    options.check_infer_obeys_each_option,
+    options.check_counterexamples_are_refused,
+    *SET_CHECKS,
     *COMMON,
     check_model_saves_and_loads,
 )

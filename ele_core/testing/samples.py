@@ -15,6 +15,8 @@ from ele_core.testing.results import Broken, require
 
 Space = OutputSpace[Any, Any]
 SEED = 20
+LONGEST = 120
+"""The most characters of the labels of a structure in a message."""
 
 
 def seeded(seed: int = SEED) -> Generator:
@@ -67,6 +69,27 @@ def structures(space: Space, count: int) -> Any:
     return together[distinct(space.keys(together))][:count]
 
 
+def varied(space: Space, count: int, *, views: bool = True) -> Any:
+    """Structures of all sources: the examples, their moves, unrelaxed random points and, with `views`, views.
+
+    A view is in the space, but need not be a structure that `unrelax` gives. Structures are not compared by their keys,
+    which may be wrong: some may be the same.
+    """
+    examples = example_batch(space)
+    moved, _ = space.moves(examples)
+    step = max(1, len(moved) // count)
+    sources = [moved[torch.arange(0, len(moved), step)[:count]], space.unrelax(points(space, count, seeded(1)))]
+    if views:
+        sources.append(space.augment(repeated(examples, count), seeded()))
+    return type(examples).cat([examples, *(cast_like(each, examples) for each in sources)])
+
+
+def objects_of(space: Space, count: int) -> list[Any]:
+    """The examples, and other objects with different texts, `count` in all."""
+    found = {str(space.format(obj)): obj for obj in (*space.examples(), *space.unpack(varied(space, count)))}
+    return [*found.values()][:count]
+
+
 def repeated(batch: Any, count: int) -> Any:
     """`count` rows: those of `batch`, repeated in turn."""
     return batch[torch.arange(count) % len(batch)]
@@ -110,11 +133,26 @@ def require_inside(space: Space, batch: Any, what: str) -> None:
 
 
 def described(space: Space, batch: Any, row: int) -> str:
-    """A structure as text, or why it has none."""
+    """A structure as text, or why it has none, and its labels: different structures may have the same text."""
     try:
-        return repr(space.format(space.unpack(batch[row : row + 1])[0]))
+        text = repr(space.format(space.unpack(batch[row : row + 1])[0]))
     except Exception as error:  # the structure is reported as wrong: it may have no text either
-        return f"a structure without a text ({type(error).__name__})"
+        text = f"a structure without a text ({type(error).__name__})"
+    return f"{text} ({labels_of(batch, row)})"
+
+
+def require_line(text: Any, what: str) -> None:
+    """Raise `Broken` unless `what` gave a text without line breaks."""
+    require(isinstance(text, str), f"{what} gives a {type(text).__name__}, not a str")
+    require(
+        text.splitlines() in ([], [text]), f"{what} gives a text with a line break: {text!r}. Files have one a line"
+    )
+
+
+def labels_of(batch: Any, row: int) -> str:
+    """The tensors of one row, as `tokens = [1, 2, 0]`; long ones are cut."""
+    shown = (f"{name} = {tensor[row].tolist()}" for name, tensor in batch.named_tensors())
+    return "; ".join(text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in shown)
 
 
 def unchanged(batch: Any, function: Any) -> bool:
@@ -122,11 +160,3 @@ def unchanged(batch: Any, function: Any) -> bool:
     before = batch.map(torch.clone)
     function(batch)
     return same_tensors(before, batch)
-
-
-def draws_globally(function: Any) -> bool:
-    """Whether a call draws from torch's global generator; restores the generator."""
-    with torch.random.fork_rng(devices=[]):
-        before = torch.get_rng_state()
-        function()
-        return not torch.equal(before, torch.get_rng_state())

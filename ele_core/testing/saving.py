@@ -43,7 +43,10 @@ def check_model_saves_and_loads(component: Component, *others: Any) -> None:
     keys = [space.keys(found.decoding.structures) for found in (before, after)]
     require(torch.equal(*keys), "the loaded model predicts different structures: something learned is not saved")
     energies = [found.decoding.energies for found in (before, after)]
-    require(torch.equal(*energies), "the loaded model gives different energies: something learned is not saved")
+    require(
+        torch.equal(*energies),
+        "the loaded model gives different energies: something learned is not saved, or is not contiguous in memory",
+    )
 
 
 def parts_of(component: Component, *others: Any) -> Iterator[Component]:

@@ -1,22 +1,33 @@
-"""`check_surrogate`: every law of a surrogate, fitted on a few structures of its space."""
+"""Checks of a surrogate that was fitted on a few structures of its space."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ele_core.interfaces import Regressor, Surrogate
+from ele_core.interfaces import Surrogate
 from ele_core.runtime.context import Context
-from ele_core.testing.common import COMMON
+from ele_core.testing.fitting import require_seeded_fit, same_state
+from ele_core.testing.global_generators import require_own_randomness
 from ele_core.testing.output_measures import close
-from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
-from ele_core.testing.samples import SEED, draws_globally, fixed_weights, structures, unchanged
-from ele_core.testing.saving import check_model_saves_and_loads
+from ele_core.testing.results import NotApplicable, after, require
+from ele_core.testing.samples import (
+    SEED,
+    described,
+    fixed_weights,
+    points,
+    repeated,
+    seeded,
+    structures,
+    unchanged,
+)
+from ele_core.testing.slopes import require_gradient_at_vertices, require_slope
 
 STRUCTURES = 24
+MANY = 150
+"""More rows than a chunk of any usual size below it."""
 NEAR = 1e-4
 """The largest rounding error of an energy, for embeddings of length 1."""
 
@@ -113,6 +124,31 @@ def check_surrogate_energy_at_vertices(surrogate: Surrogate) -> None:
     require(all(bool(gradient.isfinite().all()) for gradient in moved), "the gradient of energy_at is not finite")
 
 
+@after(check_surrogate_energy_at_vertices)
+def check_surrogate_energy_at_has_a_slope(surrogate: Surrogate) -> None:
+    """The gradient of `energy_at` agrees with its values, and does not vanish at vertices, where descent starts."""
+    if not surrogate.differentiable:
+        raise NotApplicable("the surrogate has no gradient: `differentiable` is false")
+    space, batch = surrogate.space, few(surrogate)
+    queries = surrogate.embed(batch)
+    vertices, elsewhere = space.relax(batch), points(space, len(batch), seeded())
+    here, there = (energy_gradient(surrogate, queries.roll(1, dims=0), point) for point in (vertices, elsewhere))
+    require_gradient_at_vertices("energy_at", vertices, here, there)
+    require_slope("energy_at", space, lambda point: surrogate.energy_at(repeated_rows(queries, len(point)), point))
+
+
+def energy_gradient(surrogate: Surrogate, queries: Tensor, point: Any) -> dict[str, Tensor | None]:
+    """The gradient of the sum of energies in each relaxed field."""
+    leaves = {name: getattr(point, name).clone().requires_grad_(True) for name in surrogate.space.geometry}
+    found = surrogate.energy_at(queries, point.replace(**leaves)).sum()
+    return dict(zip(leaves, torch.autograd.grad(found, list(leaves.values()), allow_unused=True), strict=True))
+
+
+def repeated_rows(tensor: Tensor, count: int) -> Tensor:
+    """`count` rows: those of `tensor`, repeated in turn."""
+    return tensor[torch.arange(count) % len(tensor)]
+
+
 @after(check_surrogate_gives_embeddings)
 def check_surrogate_rows_are_independent(surrogate: Surrogate) -> None:
     """The embedding of a structure does not depend on the others; batches of one and of no structures work."""
@@ -128,13 +164,37 @@ def check_surrogate_rows_are_independent(surrogate: Surrogate) -> None:
     )
 
 
+@after(check_surrogate_energies_agree, check_surrogate_rows_are_independent)
+def check_surrogate_takes_many_rows(surrogate: Surrogate) -> None:
+    """`embed` and `energies` of more than a hundred structures are those of each alone."""
+    batch = repeated(few(surrogate), MANY)
+    found, expected = surrogate.embed(batch), repeated_rows(surrogate.embed(few(surrogate)), MANY)
+    require(found.shape == expected.shape, f"`embed` of {MANY} structures gives {len(found)} embeddings")
+    wrong = ~torch.isclose(found, expected, rtol=1e-4, atol=1e-5).all(dim=1)
+    row = int(wrong.int().argmax())
+    require(not wrong.any(), f"`embed` of {MANY} structures is wrong from row {row} on: {described_at(surrogate, row)}")
+    different = torch.arange(MANY)[:, None] * 1e-3 + expected
+    queries = expected[:3]
+    table = surrogate.energies(queries, different)
+    require(table.shape == (3, MANY), f"`energies` for {MANY} embeddings has shape {tuple(table.shape)}")
+    alone = torch.cat([surrogate.energies(queries, part) for part in different.split(7)], dim=1)
+    off = (table - alone).abs() > NEAR * (1 + alone.abs())
+    column = int(off.any(dim=0).int().argmax())
+    require(not off.any(), f"`energies` for {MANY} embeddings are wrong from embedding {column} on")
+
+
+def described_at(surrogate: Surrogate, row: int) -> str:
+    """The structure at a row of repeated ones."""
+    return described(surrogate.space, few(surrogate), row % len(few(surrogate)))
+
+
 @after(check_surrogate_gives_embeddings)
 def check_surrogate_leaves_all_alone(surrogate: Surrogate) -> None:
-    """`embed` changes neither its batch nor its state, and does not draw from torch's global generator."""
+    """`embed` changes neither its batch nor its state, and does not draw from a global generator."""
     before = {name: value.clone() for name, value in surrogate.state().items()}
     batch = few(surrogate)
     require(unchanged(batch, surrogate.embed), "embed changed its batch in place: clone it first")
-    require(not draws_globally(lambda: surrogate.embed(batch)), "embed draws from torch's global generator")
+    require_own_randomness("`embed`", lambda: surrogate.embed(batch))
     require(same_state(before, surrogate.state()), "embed changes the state of the surrogate")
 
 
@@ -150,49 +210,10 @@ def check_surrogate_state_is_complete(surrogate: Surrogate) -> None:
 
 @after(check_surrogate_state_is_complete)
 def check_surrogate_fit_is_seeded(surrogate: Surrogate) -> None:
-    """`fit` with the same seed and data gives a bit-equal state, and does not draw from torch's global generator."""
+    """`fit` with the same seed and data gives a bit-equal state, and does not draw from a global generator."""
     require_seeded_fit(lambda: fitted_surrogate(surrogate))
-
-
-SURROGATE_CHECKS = (
-    check_surrogate_gives_embeddings,
-    check_surrogate_tells_structures_apart,
-    check_surrogate_energy_is_a_distance,
-    check_surrogate_energies_agree,
-    check_surrogate_energy_at_vertices,
-    check_surrogate_rows_are_independent,
-    check_surrogate_leaves_all_alone,
-    check_surrogate_state_is_complete,
-    check_surrogate_fit_is_seeded,
-    *COMMON,
-    check_model_saves_and_loads,
-)
-
-
-def check_surrogate(surrogate: Surrogate, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
-    """Run every check of a surrogate, on a copy fitted on a few structures. `expected_failures`: check → reason."""
-    return run_checks(SURROGATE_CHECKS, (fitted_surrogate(surrogate),), expected_failures)
 
 
 def few(surrogate: Surrogate) -> Any:
     """Structures to embed; `fit` has seen some of them."""
     return structures(surrogate.space, STRUCTURES + 6)[-8:]
-
-
-def same_state(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
-    """Whether two states hold the same tensors under the same names."""
-    return left.keys() == right.keys() and all(torch.equal(value, right[name]) for name, value in left.items())
-
-
-def require_seeded_fit(fitted: Callable[[], Surrogate | Regressor]) -> None:
-    """Require two calls of `fitted` to give bit-equal states, and not to draw from torch's global generator."""
-    made: list[Surrogate | Regressor] = []
-    require(
-        not draws_globally(lambda: made.append(fitted())),
-        "fit draws from torch's global generator: use `context.generator`",
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(4711)
-        made.append(fitted())
-    same = same_state(made[0].state(), made[1].state())
-    require(same, "two fits with the same seed give different states")

@@ -11,12 +11,17 @@ import torch
 from ele_core import config as configuration
 from ele_core.data.dataset import DataSet
 from ele_core.errors import DataError
-from ele_core.interfaces import Task
+from ele_core.files.archive import brief
+from ele_core.interfaces import InputSpace, Task
 from ele_core.plugins import registry_of
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, provider_of
-from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
-from ele_core.testing.samples import SEED
+from ele_core.testing.global_generators import require_own_randomness
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.samples import SEED, Space, described, require_inside
+
+SOME = 256
+"""Pairs that are looked at one by one."""
 
 
 def check_task_defaults_are_a_configuration(task: Task) -> None:
@@ -46,9 +51,54 @@ def check_task_splits_are_apart(task: Task) -> None:
 
 
 @after(check_task_splits_are_apart)
+def check_task_pairs_are_on_one_side(task: Task) -> None:
+    """No pair of an input and an output is on two sides of the split, although it is in the data twice."""
+    data, space, inputs = loaded(task), output_of(task), input_of(task)
+    keys = space.keys(data.outputs).tolist()
+    seen: dict[tuple[Any, ...], str] = {}
+    for part in ("train", "validation", "test"):
+        for row in getattr(data, part).tolist():
+            text = written(inputs, data.inputs[row])
+            other = seen.setdefault((text, *keys[row]), part)
+            if other != part:
+                pair = f"{brief(text, 80)!r} → {described(space, data.outputs, row)}"
+                raise Broken(f"the pair {pair} is in `{other}` and again in `{part}`: drop duplicates before the split")
+
+
+@after(check_task_splits_are_apart)
+def check_task_data_fit_its_spaces(task: Task) -> None:
+    """The outputs are structures of the space that `load` is given; the input space of `defaults` packs the inputs."""
+    data, space = loaded(task), output_of(task)
+    some = data.train[:SOME]
+    require_inside(space, data.outputs[some], "the outputs of the data")
+    inputs = input_of(task)
+    inputs.fit(data.inputs_at(data.train))
+    for part in ("train", "validation", "test"):
+        inputs.pack(data.inputs_at(getattr(data, part)[:SOME]))
+
+
+@after(check_task_splits_are_apart)
+def check_task_fingerprint_is_of_the_data(task: Task) -> None:
+    """The fingerprint is not empty, and data from another seed, if they differ, have another one."""
+    data, other = loaded(task), load(task, SEED + 1)
+    require(data.fingerprint, "the fingerprint is empty: use `fingerprint(inputs, outputs)`")
+    inputs, space = input_of(task), output_of(task)
+    texts = [[written(inputs, value) for value in each.inputs] for each in (data, other)]
+    same = texts[0] == texts[1] and torch.equal(space.keys(data.outputs), space.keys(other.outputs))
+    if same:
+        raise NotApplicable("another seed gives the same data: nothing is known of the fingerprint")
+    require(
+        data.fingerprint != other.fingerprint,
+        "other data have the same fingerprint: hash inputs and outputs, as `fingerprint(inputs, outputs)` does",
+    )
+
+
+@after(check_task_splits_are_apart)
 def check_task_is_seeded(task: Task) -> None:
-    """The same seed gives the same pairs, the same split and the same fingerprint."""
-    first, second = loaded(task), load(task)
+    """The same seed gives the same pairs, split and fingerprint, and `load` draws nothing from a global generator."""
+    made: list[DataSet] = []
+    require_own_randomness("`load`", lambda: made.append(load(task)))
+    first, second = loaded(task), made[0]
     require(first.fingerprint == second.fingerprint, "two loads with the same seed have different fingerprints")
     parts = ("train", "validation", "test")
     same = all(torch.equal(getattr(first, part), getattr(second, part)) for part in parts)
@@ -60,6 +110,9 @@ TASK_CHECKS = (
     check_task_references_have_a_source,
     check_task_splits_are_apart,
     check_task_is_seeded,
+    check_task_pairs_are_on_one_side,
+    check_task_data_fit_its_spaces,
+    check_task_fingerprint_is_of_the_data,
     *COMMON,
 )
 
@@ -69,11 +122,30 @@ def check_task(task: Task, expected_failures: Mapping[str, str] | None = None) -
     return run_checks(TASK_CHECKS, (task,), expected_failures)
 
 
-def load(task: Task) -> DataSet:
-    """Load the task's data in the space of its defaults; raise `NotApplicable` if that fails."""
-    space: Any = registry_of(task).create("output", task.defaults()["output"], path="output")
+def output_of(task: Task) -> Space:
+    """The output space of the task's defaults."""
+    section = task.defaults_for(task.config.model_dump(mode="json"))["output"]
+    return registry_of(task).create("output", section, path="output")  # type: ignore[no-any-return]
+
+
+def input_of(task: Task) -> InputSpace[Any]:
+    """The input space of the task's defaults."""
+    section = task.defaults_for(task.config.model_dump(mode="json")).get("input", "text")
+    return registry_of(task).create("input", section, path="input")  # type: ignore[no-any-return]
+
+
+def written(inputs: InputSpace[Any], value: Any) -> str:
+    """An input as text; as Python shows it if the input space cannot write it."""
     try:
-        return task.load(space, Context(SEED))
+        return inputs.format(value)
+    except Exception:  # another check says so
+        return repr(value)
+
+
+def load(task: Task, seed: int = SEED) -> DataSet:
+    """Load the task's data in the space of its defaults; raise `NotApplicable` if that fails."""
+    try:
+        return task.load(output_of(task), Context(seed))
     except DataError as error:
         raise NotApplicable(f"the data cannot be loaded: {error}") from error
 

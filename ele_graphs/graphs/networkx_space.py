@@ -187,7 +187,7 @@ def read_json(text: str) -> tuple[list[Label | None], list[tuple[int, int, Label
         graph = json.loads(text)
         labels, edges = list(graph["nodes"]), [(int(i), int(j), label) for i, j, label in graph["edges"]]
         hash((*labels, *edges))  # a label is a word or a number, not a list
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         form = "{'nodes': [label, …], 'edges': [[i, j, label], …]}"
         raise InvalidOutput(f"not a graph of the form {form}: {text[:60]!r}") from error
     for i, j, _ in edges:

@@ -113,6 +113,7 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         return None
 
     ranks_moves = True
+    sorts_moves = True
 
     def best_moves(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
         """The `limit` best of `moves` by an estimate, compiled if that is worth it."""

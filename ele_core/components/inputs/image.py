@@ -23,13 +23,15 @@ from torch import Generator, Tensor
 from ele_core.errors import InvalidInput, ModelError
 from ele_core.extras import installed, missing
 from ele_core.files.archive import brief, read_json
-from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.interfaces import ComponentConfig, Drawing, InputSpace
 from ele_core.numerics.tensors import Tensors
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 """(H, W, C)."""
 EMBEDDED = "data:image/png;base64,"
 """How the text of a picture that is not in a file begins."""
+SHOWN_WIDTH = 96
+"""Small pictures are drawn about as wide as this, in pixels."""
 MOST_CHANNELS = 4
 """The most channels of a picture: red, green, blue and opacity."""
 LARGEST = 1 << 14
@@ -103,6 +105,17 @@ class ImageInput(InputSpace[Any]):
         """The path of the file; a picture that is not from a file is written as a data URI."""
         picture = picture_of(value, 0, self._folder)
         return picture.file or EMBEDDED + base64.b64encode(png(picture.pixels)).decode()
+
+    def render(self, value: Any) -> Drawing:
+        """The picture itself, enlarged if it is small, above the name of its file or its size."""
+        found = picture_of(value, 0, self._folder)
+        height, width = found.pixels.shape[:2]
+        scale = max(1, SHOWN_WIDTH // max(width, 1))
+        source = EMBEDDED + base64.b64encode(png(found.pixels)).decode()
+        size = f'width="{scale * width}" height="{scale * height}"'
+        image = f'<image {size} href="{source}" style="image-rendering:pixelated"/>'
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{image}</svg>'
+        return Drawing(found.file or f"picture of {width} × {height} pixels", svg)
 
     def contents(self, values: Sequence[Any]) -> str:
         """The SHA-256 of the pixels that were read from files; empty if there are none."""

@@ -235,6 +235,14 @@ def test_the_columns_the_separator_and_numbers_read_as_text_are_told(tmp_path):
     assert "input: read as 'vector', because all are vectors of numbers; otherwise: --set input=text" in summary(chosen)
 
 
+def test_one_number_a_cell_read_as_text_is_told(tmp_path):
+    file = write(tmp_path, "pairs.csv", [("305", "a b"), ("12.5", "b a")] * 10, header="x,y")
+    expected = "warning: the inputs are numbers, but are read as text. To read them as vectors: --set input=vector"
+    assert expected in summary(load(file, "input=text"))
+    words = write(tmp_path, "words.csv", [("305", "a b"), ("twelve", "b a")] * 10, header="x,y")
+    assert "warning" not in summary(load(words, "input=text"))
+
+
 @pytest.mark.parametrize(
     ("pairs", "options", "expected"),
     [

@@ -7,15 +7,17 @@ import pytest
 from click.testing import CliRunner
 
 from ele_core.cli import cli
+from ele_core.cli.new_plugin import KINDS
 from ele_core.errors import ConfigError, PluginError
-from ele_core.scaffold import FILES, check_name, name_forms, plugin_files, write_plugin
+from ele_core.scaffold import COMPONENT, PARTS, SPACE_AND_TASK, check_name, name_forms, plugin_files, write_plugin
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["colours", "traffic-lights", "a1-b2"])
-def test_every_file_is_whole_and_names_the_plugin(name):
-    written = plugin_files(name)
+def test_every_file_is_whole_and_names_the_plugin(name, kind):
+    written = plugin_files(name, kind)
     module = name_forms(name)["module"]
-    assert len(written) == len(FILES)
+    assert len(written) == len(SPACE_AND_TASK if kind == "output" else COMPONENT)
     assert not [path for path, text in written.items() if "{{" in text or "{%" in text]
     project = tomllib.loads(written["pyproject.toml"])
     assert project["project"]["name"] == f"ele-{name}"
@@ -23,6 +25,10 @@ def test_every_file_is_whole_and_names_the_plugin(name):
     for path, text in written.items():
         if path.endswith(".py"):
             assert ast.get_docstring(ast.parse(text)), path
+
+
+def test_the_command_offers_every_kind():
+    assert set(KINDS) == set(PARTS)
 
 
 @pytest.mark.parametrize("name", ["recipes", "traffic-lights"])
@@ -72,7 +78,7 @@ def test_what_is_there_already_is_refused_and_left_as_it_was(tmp_path, kind):
 
 
 def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr("ele_core.scaffold.plugin_files", lambda _: {"a": "text", "a/b": "a is no folder"})
+    monkeypatch.setattr("ele_core.scaffold.plugin_files", lambda *_: {"a": "text", "a/b": "a is no folder"})
     with pytest.raises(OSError, match="a"):
         write_plugin("colours", tmp_path / "new")
     assert list(tmp_path.iterdir()) == []

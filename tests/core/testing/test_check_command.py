@@ -60,7 +60,7 @@ def test_the_table_names_every_check_and_the_counts_add_up():
     output = run("candidates")
     assert output.startswith("decoder candidates, on output space sequence\n")
     assert "check_decoding_is_sorted" in output
-    assert "17 of 20 checks ran: 17 passed, 3 skipped.\n" in output
+    assert "20 of 23 checks ran: 20 passed, 3 skipped.\n" in output
 
 
 def test_json_holds_every_result():
@@ -68,7 +68,10 @@ def test_json_holds_every_result():
     assert (component["kind"], component["name"]) == ("input", "vector")
     assert component["counts"]["checks"] == len(component["results"])
     skipped = [result for result in component["results"] if result["status"] == "skipped"]
-    assert [result["explanation"] for result in skipped] == ["all inputs are of equal length: sizes is None"]
+    assert [result["explanation"] for result in skipped] == [
+        "all inputs are of equal length: sizes is None",
+        "the input space lists no `counterexamples`: inputs that must be refused",
+    ]
 
 
 def test_a_broken_component_is_told_and_makes_the_command_fail(with_broken):

@@ -120,5 +120,5 @@ def test_every_check_of_a_suite_is_public_and_in_one_suite_once():
     named = {check.__name__ for suite in suites for check in suite}
     assert all(len(set(suite)) == len(suite) for suite in suites)
     runners = {"check_output_space", "check_encoder", "check_input_space", "check_backbone", "check_surrogate"}
-    runners |= {"check_regressor", "check_decoder", "check_task", "check_file_reader"}
+    runners |= {"check_regressor", "check_decoder", "check_task", "check_file_reader", "check_convex_set"}
     assert named | runners == {name for name in kit.__all__ if name.startswith("check_")}

@@ -235,3 +235,15 @@ def test_a_predictor_takes_arrays_and_paths(tmp_path: Path) -> None:
 
 def test_a_picture_of_a_file_keeps_its_path() -> None:
     assert fitted(pixels(4, 4, 3)).format(Picture(pixels(4, 4, 3), "/somewhere/a.png")) == "/somewhere/a.png"
+
+
+def test_a_picture_is_drawn_beside_its_prediction(tmp_path: Path) -> None:
+    file = written(tmp_path, "cell.png", pixels(4, 6, 3))
+    drawing = ImageInput().render(str(file))
+    assert drawing.text.endswith("cell.png")
+    assert drawing.svg is not None
+    assert EMBEDDED in drawing.svg
+    assert 'width="96" height="64"' in drawing.svg
+    arrays = [pixels(4, 4, 1) for _ in range(12)]
+    predictor = StructuredPredictor("sequence", input="image", **TINY).fit(arrays, ["ab", "ba"] * 6, validation=2)
+    assert "picture of 4 × 4 pixels" in predictor.decode(arrays[:1])._repr_html_()

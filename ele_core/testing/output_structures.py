@@ -1,0 +1,322 @@
+"""Checks of output spaces on structures of all sources: examples, views, moves and unrelaxed points."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ele_core.interfaces import Bounded, Metric, OutputSpace
+from ele_core.numerics.keys import hash_rows
+from ele_core.testing.global_generators import require_own_randomness
+from ele_core.testing.other_process import require_same_elsewhere
+from ele_core.testing.output_constraints import check_constraints_judge_structures
+from ele_core.testing.output_measures import (
+    check_features_are_those_of_the_structure,
+    check_metrics_are_best_on_equals,
+    check_properties_give_a_number_a_row,
+    check_render_gives_a_drawing,
+    close,
+    counts_of,
+    require_drawing,
+    same_counts,
+)
+from ele_core.testing.output_packing import (
+    check_infer_holds_the_objects,
+    check_keys_ignore_the_packing,
+    check_parse_inverts_format,
+    check_unpack_inverts_pack,
+)
+from ele_core.testing.output_relaxation import check_unrelax_gives_structures
+from ele_core.testing.output_views import (
+    check_augment_is_seeded,
+    check_augment_stays_inside,
+    check_neighbours_are_different,
+    check_neighbours_are_inside,
+)
+from ele_core.testing.results import Broken, after, require
+from ele_core.testing.samples import (
+    Space,
+    described,
+    objects_of,
+    points,
+    repeated,
+    require_line,
+    require_same_structures,
+    same_tensors,
+    seeded,
+    varied,
+)
+
+STRUCTURES = 64
+"""Structures of each source."""
+SAME = 16
+"""The most pairs with equal keys that are looked at."""
+PAIRS = 32
+"""Structures of which pairs are measured."""
+DRAWN = 8
+"""Objects of which every pair is drawn."""
+VIEWS = 256
+
+
+@after(check_unrelax_gives_structures, check_augment_stays_inside, check_neighbours_are_inside)
+def check_structures_survive_packing(space: Space) -> None:
+    """`unpack` and `pack` keep every structure, in a batch and alone, and `unpack` gives one object per row."""
+    batch = varied(space, STRUCTURES)
+    objects = space.unpack(batch)
+    require_same_structures(space, space.pack(objects), batch, "pack(unpack(batch))")
+    for row in range(0, len(batch), max(1, len(batch) // 16)):
+        alone = space.unpack(batch[row : row + 1])
+        require(len(alone) == 1, f"`unpack` of one row, {described(space, batch, row)}, gives {len(alone)} objects")
+        texts = [space.format(obj) for obj in (alone[0], objects[row])]
+        require(texts[0] == texts[1], f"`unpack` of row {row} gives {texts[0]!r} alone and {texts[1]!r} in a batch")
+
+
+@after(check_structures_survive_packing, check_keys_ignore_the_packing)
+def check_keys_differ_with_structures(space: Space) -> None:
+    """Different structures have different keys, whatever the integer type of their labels.
+
+    Structures differ if their packings do, unless the space has `equivalents`: then if their features or a metric do.
+    """
+    batch = space.pack(space.unpack(varied(space, 4 * STRUCTURES)))
+    keys = space.keys(batch)
+    longer = batch.map(lambda tensor: tensor if tensor.is_floating_point() else tensor.long())
+    require(torch.equal(keys, space.keys(longer)), "keys change with the integer type of the labels: hash the numbers")
+    for one, two in itertools.islice(pairs_with_equal_keys(keys, batch), SAME):
+        reason = difference(space, batch, one, two)
+        if reason:
+            both = f"{described(space, batch, one)} and {described(space, batch, two)}"
+            raise Broken(f"two structures have the same key: {both}, but {reason}")
+
+
+def pairs_with_equal_keys(keys: Tensor, batch: Any) -> Iterator[tuple[int, int]]:
+    """Pairs of rows with the same key and other labels."""
+    labels = hash_rows([tensor for _, tensor in batch.named_tensors()])
+    first: dict[tuple[int, ...], int] = {}
+    for row, key in enumerate(map(tuple, keys.tolist())):
+        other = first.setdefault(key, row)
+        if not torch.equal(labels[row], labels[other]):
+            yield other, row
+
+
+def difference(space: Space, batch: Any, one: int, two: int) -> str:
+    """Why two rows cannot be the same structure; empty if nothing says so."""
+    if type(space).equivalents is OutputSpace.equivalents:
+        return "their labels differ. If they are the same structure, return such packings from `equivalents`"
+    left, right = batch[one : one + 1], batch[two : two + 1]
+    if type(space).features is not OutputSpace.features:
+        counts = [counts_of(space.features(each), 0) for each in (left, right)]
+        if not same_counts(*counts):
+            return "their features differ"
+    for metric in space.metrics:
+        if not close(metric.values(left, right), metric.values(left, left)):
+            return f"the metric '{metric.name}' tells them apart"
+    return ""
+
+
+@after(check_structures_survive_packing, check_parse_inverts_format)
+def check_texts_survive(space: Space) -> None:
+    """`format` writes every structure in one line, and `parse` reads the same structure from it."""
+    cls, batch = type(space), varied(space, STRUCTURES)
+    texts = [cls.format(obj) for obj in space.unpack(batch)]
+    for text in texts:
+        require_line(text, "`format`")
+    for row, text in enumerate(texts):
+        try:
+            space.pack([cls.parse(text)])
+        except Exception as error:
+            raise Broken(f"parse(format(object)) of {described(space, batch, row)} fails: {error}") from error
+    read = space.pack([cls.parse(text) for text in texts])
+    require_same_structures(space, read, batch, "parse(format(object))")
+
+
+@after(check_structures_survive_packing)
+def check_relaxing_loses_nothing(space: Space) -> None:
+    """`unrelax(relax(batch))` holds the same structures as `batch`: examples, moves of them and unrelaxed points."""
+    batch = varied(space, STRUCTURES, views=False)
+    require_same_structures(space, space.unrelax(space.relax(batch)), batch, "unrelax(relax(batch))")
+
+
+@after(check_structures_survive_packing, check_metrics_are_best_on_equals)
+def check_metrics_hold_for_every_pair(space: Space) -> None:
+    """Metrics are finite for every pair, equal and empty structures among them, and best if both are the same."""
+    batch = smallest_and_others(space, varied(space, STRUCTURES, views=False), PAIRS)
+    moved, owner = space.moves(batch)
+    some = torch.arange(0, len(moved), max(1, len(moved) // STRUCTURES))
+    pairs = [(batch[torch.arange(len(batch)).roll(shift)], torch.arange(len(batch))) for shift in (1, 2, 3)]
+    for metric in space.metrics:
+        ideal = finite_values(space, metric, batch, batch)
+        for other, row in (*pairs, (moved[some], owner[some])):
+            require_no_better(space, metric, other, batch[row], ideal[row])
+
+
+def require_no_better(space: Space, metric: Metric[Any], predicted: Any, true: Any, ideal: Tensor) -> None:
+    """Raise `Broken` if a prediction is rated better than the truth itself, which has the value `ideal`."""
+    sign = 1 if metric.direction == "min" else -1
+    better = sign * finite_values(space, metric, predicted, true) < sign * ideal - 1e-5 * (1 + ideal.abs())
+    for row in better.nonzero().flatten().tolist()[:1]:
+        raise Broken(
+            f"metric '{metric.name}' rates {described(space, predicted, row)} better than the truth itself, "
+            f"{described(space, true, row)}"
+        )
+
+
+def finite_values(space: Space, metric: Metric[Any], predicted: Any, true: Any) -> Tensor:
+    """The values of a metric; raise `Broken` if one is not finite."""
+    found = metric.function(predicted, true)
+    for values in (found.lower, found.upper) if isinstance(found, Bounded) else (found,):
+        for row in (~values.isfinite()).nonzero().flatten().tolist()[:1]:
+            raise Broken(
+                f"metric '{metric.name}' is {float(values[row])} for the prediction {described(space, predicted, row)} "
+                f"and the truth {described(space, true, row)}"
+            )
+    return metric.values(predicted, true)
+
+
+def smallest_and_others(space: Space, batch: Any, count: int) -> Any:
+    """The structures with the shortest texts, such as an empty one, and others up to the longest: at most `count`."""
+    order = torch.tensor([len(space.format(obj)) for obj in space.unpack(batch)]).argsort(stable=True)
+    first = torch.arange(count // 4)
+    rest = torch.linspace(count // 4, len(order) - 1, count - count // 4).long()
+    return batch[order[torch.cat([first, rest]).unique()]]
+
+
+@after(check_structures_survive_packing, check_properties_give_a_number_a_row)
+def check_properties_are_finite(space: Space) -> None:
+    """Properties are finite for every structure."""
+    batch = varied(space, STRUCTURES)
+    for name, values in space.properties(batch).items():
+        for row in (~values.isfinite()).nonzero().flatten().tolist()[:1]:
+            raise Broken(f"property '{name}' is {float(values[row])} for {described(space, batch, row)}")
+
+
+@after(check_structures_survive_packing, check_features_are_those_of_the_structure)
+def check_features_are_finite(space: Space) -> None:
+    """Features are finite for every structure."""
+    batch = varied(space, STRUCTURES)
+    if space.features(batch).values.isfinite().all():
+        return
+    for row in range(len(batch)):
+        if not space.features(batch[row : row + 1]).values.isfinite().all():
+            raise Broken(f"a feature of {described(space, batch, row)} is not finite")
+    raise Broken("a feature is not finite if many structures are in a batch")
+
+
+@after(check_structures_survive_packing, check_render_gives_a_drawing)
+def check_every_pair_can_be_drawn(space: Space) -> None:
+    """`render` draws every object, alone and against every other one."""
+    batch = smallest_and_others(space, varied(space, STRUCTURES), DRAWN)
+    objects = [*space.unpack(batch), *space.examples()]
+    for one, obj in enumerate(objects):
+        for against in (None, *objects[:one:2], *objects[one:]):
+            what = f"render({space.format(obj)!r}" + (f", against={space.format(against)!r})" if against else ")")
+            try:
+                drawing = space.render(obj, against)
+            except Exception as error:
+                raise Broken(f"{what} raises {type(error).__name__}: {error}") from error
+            require_drawing(drawing, what)
+
+
+@after(check_unpack_inverts_pack)
+def check_objects_are_left_alone(space: Space) -> None:
+    """`pack`, `format`, `render` and `infer` do not change the objects that they are given."""
+    for example in space.examples():
+        for obj in (example, rearranged(example)):
+            before = copy.deepcopy(obj)
+            text = space.format(obj)
+            space.pack([obj])
+            space.render(obj, obj)
+            type(space).infer([obj], dict(space.config))
+            same = before == obj if isinstance(obj, list | dict | set) else text == space.format(obj)
+            require(same, f"an operation changed its object from {before!r} to {obj!r}: copy it first")
+
+
+def rearranged(obj: Any) -> Any:
+    """A list or dict in another order; other objects as they are."""
+    if isinstance(obj, list):
+        return obj[::-1]
+    return dict(reversed(obj.items())) if isinstance(obj, dict) else obj
+
+
+@after(check_augment_is_seeded, check_neighbours_are_different, check_constraints_judge_structures)
+def check_nothing_draws_globally(space: Space) -> None:
+    """No operation draws from or seeds a global generator of torch, numpy or Python, and `unrelax` is repeatable."""
+    batch, objects = varied(space, 8), space.examples()
+    point = points(space, 8, seeded())
+    centre = point.replace(**{name: tied(getattr(point, name)) for name in space.geometry})
+    calls: dict[str, Callable[[], Any]] = {
+        "`pack`": lambda: space.pack(objects),
+        "`unpack`": lambda: space.unpack(batch),
+        "`keys`": lambda: space.keys(batch),
+        "`relax`": lambda: space.relax(batch),
+        "`project`": lambda: space.project(point),
+        "`unrelax`": lambda: (space.unrelax(point), space.unrelax(space.project(centre))),
+        "`augment`": lambda: space.augment(batch, seeded()),
+        "`equivalents`": lambda: space.equivalents(batch, seeded()),
+        "`moves`": lambda: space.moves(batch),
+        "`features`": lambda: space.features(batch),
+        "`properties`": lambda: space.properties(batch),
+        **{f"metric '{metric.name}'": partial(metric.values, batch, batch) for metric in space.metrics},
+    }
+    for what, call in calls.items():
+        require_own_randomness(what, call)
+    found = [space.unrelax(space.project(centre)) for _ in range(8)]
+    same = all(same_tensors(found[0], each) for each in found)
+    require(same, "`unrelax` of the same point gives different structures: break ties by a rule, not at random")
+
+
+def tied(value: Tensor) -> Tensor:
+    """The mean of all entries in every place: as many ties as there can be."""
+    return value.mean(dim=tuple(range(1, value.dim())), keepdim=True).expand_as(value).clone()
+
+
+@after(check_augment_is_seeded)
+def check_views_are_drawn_for_each_row(space: Space) -> None:
+    """`augment` draws for each row and each call: not once for a batch, not by a seed of its own, not across rows."""
+    examples = space.pack(space.examples())
+    for row in range(len(examples)):
+        alone = repeated(examples[row : row + 1], VIEWS)
+        first, second = (space.augment(alone, seeded(seed)) for seed in (0, 1))
+        views = {tuple(key) for key in space.keys(first).tolist()}
+        if views == {tuple(space.keys(alone)[0].tolist())}:
+            continue
+        what = f"of {described(space, examples, row)}"
+        require(len(views) > 1, f"all {VIEWS} views {what} in a batch are the same: draw for each row")
+        require(
+            not same_tensors(first, second),
+            f"the views {what} are the same for every generator: draw from the `generator` that is given",
+        )
+    require_views_of_their_rows(space, examples)
+
+
+def require_views_of_their_rows(space: Space, examples: Any) -> None:
+    """Raise `Broken` if the views of a structure change with the other structures of its batch."""
+    alone = repeated(examples[:1], VIEWS)
+    usual = {tuple(key) for seed in range(4) for key in space.keys(space.augment(alone, seeded(seed))).tolist()}
+    mixed = repeated(examples, VIEWS)
+    own = (torch.arange(VIEWS) % len(examples) == 0).nonzero().flatten()
+    found = space.keys(space.augment(mixed, seeded()))[own].tolist()
+    strange = sum(tuple(key) not in usual for key in found)
+    limit = max(0.25 * len(found), 3 * rarely_seen(space, alone, usual) * len(found))
+    require(
+        strange <= limit,
+        f"{strange} of {len(found)} views of {described(space, examples, 0)} never occur if it is alone in its batch: "
+        "does `augment` mix the rows?",
+    )
+
+
+def rarely_seen(space: Space, alone: Any, usual: set[tuple[int, ...]]) -> float:
+    """The share of views of a structure that were not seen before: it has many."""
+    found = space.keys(space.augment(alone, seeded(9))).tolist()
+    return sum(tuple(key) not in usual for key in found) / len(found)
+
+
+@after(check_infer_holds_the_objects, check_structures_survive_packing)
+def check_other_processes_agree(space: Space) -> None:
+    """`pack`, `keys`, `features` and `infer` give the same in other processes, where texts have other hashes."""
+    require_same_elsewhere(space, [space.format(obj) for obj in objects_of(space, 24)])
