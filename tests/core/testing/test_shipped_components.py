@@ -55,6 +55,12 @@ COMPONENTS = [
     ("regressor", "sketched-ridge", {"sketch": {"size": 8}}, 10),
     ("regressor", "nearest-input", {}, 10),
     ("regressor", "stacked", STACK, 11),
+    (
+        "regressor",
+        "ensemble",
+        {"members": 2, "member": {"name": "neural", "backbone": {"name": "gru", "width": 8}, "training": TINY}},
+        10,
+    ),
     ("regressor", "fgw-ridge", {}, 10),
     ("regressor", "fgw-templates", {"backbone": {"name": "gru", "width": 8}, "templates": 2, "training": TINY}, 10),
     ("decoder", "candidates", {}, 16),
