@@ -24,7 +24,7 @@ NOTHING = 10.0
 
 
 class AlignedOdds(Surrogate):
-    """ψ(y): for each place the token y has there, and the token with each of the phonemes before it. Nothing is learned.
+    """ψ(y): for each place the token y has there, and the token with each phoneme before it. Nothing is learned.
 
     The block of a place i is `SURE` at its token t and 0 at others, then for each of the last phonemes before it,
     p_1, p_2, …, a fixed random vector r_j(t, p_j) of norm 1. A query has the same coordinates, and gives each token the
@@ -70,6 +70,10 @@ class AlignedOdds(Surrogate):
         parts = batch.chunks(CHUNK) if len(batch) else [batch]
         return torch.cat([self._embed(part.tokens.long().cpu()) for part in parts]).to(batch.device)
 
+    def compact(self, batch: Tokens) -> Tensor:
+        """The labels (N, L), from which the embeddings follow."""
+        return batch.tokens
+
     def energy(self, queries: Tensor, batch: Tokens) -> Tensor:
         """The cross-entropy of sequence i under query i: (B,)."""
         tokens = batch.tokens.long().to(queries.device)
@@ -81,8 +85,12 @@ class AlignedOdds(Surrogate):
         return costs.sum(dim=1)
 
     def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        """The energy of every embedded sequence for every query: (B, dim), (N, dim) → (B, N)."""
-        tokens = self.blocks(embeddings)[:, :, : self.symbols].argmax(dim=2)  # a place after the end is all zeros: 0
+        """The energy of every sequence, embedded or `compact`, for every query: (B, dim), (N, …) → (B, N)."""
+        tokens = embeddings.long()
+        if embeddings.shape[1] == self.dim:
+            tokens = self.blocks(embeddings)[:, :, : self.symbols].argmax(
+                dim=2
+            )  # a place after the end is all zeros: 0
         before = self.before(tokens)
         found = queries.new_zeros(len(queries), len(embeddings))
         for place, blocks in enumerate(self.blocks(queries).unbind(dim=1)):

@@ -59,16 +59,20 @@ class GraphemesToPhonemes(Task):
         return {
             "output": {"name": "phonemes", "alphabet": [SILENT, *PHONEMES, *PAIRS], "length": LONGEST},
             "input": {"name": "spelling", "max_length": LONGEST, "upper": True},
-            "surrogate": {"name": "aligned-odds"},
+            "surrogate": {"name": "aligned-odds", "history": 4, "pairs": 48},
             "regressor": {
-                "name": "energy",
-                "backbone": {"name": "runs"},
-                "training": {
-                    "epochs": 12,
-                    "batch_size": 512,
-                    "learning_rate": 3e-3,
-                    "average": 0.995,
-                    "evaluations": 12,
+                "name": "ensemble",
+                "members": 4,
+                "member": {
+                    "name": "energy",
+                    "backbone": {"name": "runs", "recurrent": 128, "run_dropout": 0.3, "tied": True},
+                    "training": {
+                        "epochs": 8,
+                        "batch_size": 512,
+                        "learning_rate": 3e-3,
+                        "average": 0.995,
+                        "evaluations": 8,
+                    },
                 },
             },
             "decoder": {"name": "left-to-right"},
