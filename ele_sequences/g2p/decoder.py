@@ -62,8 +62,9 @@ class LeftToRight(Decoder):
         blocks = surrogate.blocks(queries)
         beam = Beam.empty(len(queries), surrogate.config.history)
         width = max(self.config.width, top_k) * (WIDER if any(constraints) else 1)
-        for block in blocks.unbind(dim=1):
+        for block in blocks[:, : None if any(constraints) else last_place(blocks)].unbind(dim=1):
             beam = self._longer(beam, block, surrogate, width)
+        beam = beam.padded(blocks.shape[1])
         rows = beam.tokens.flatten(0, 1)
         owner = torch.arange(len(queries)).repeat_interleave(beam.tokens.shape[1])
         energies = surrogate.energy(queries[owner], Tokens(rows)).view(len(queries), -1)
@@ -116,10 +117,21 @@ class Beam:
         )
         return Beam(tokens, last, self.energy.gather(1, rows), self.ended.gather(1, rows))
 
+    def padded(self, places: int) -> Beam:
+        """The same beginnings with nothing behind them, up to so many places."""
+        missing = places - self.tokens.shape[2]
+        return dataclasses.replace(self, tokens=functional.pad(self.tokens, (0, missing)))
+
     def written(self, tokens: Tensor, energy: Tensor, surrogate: AlignedOdds) -> Beam:
         """The same beginnings with one more token each (B, K)."""
         last = surrogate.after(self.last, tokens)
         return Beam(torch.cat([self.tokens, tokens[:, :, None]], dim=2), last, energy, self.ended | (tokens == 0))
+
+
+def last_place(blocks: Tensor) -> int:
+    """How many places there are up to the last one at which some query is not zero: after it, nothing is written."""
+    places = blocks.any(dim=2).any(dim=0).nonzero()
+    return int(places.max()) + 1 if len(places) else 0
 
 
 def repeated(keys: Tensor) -> Tensor:

@@ -73,20 +73,23 @@ class RunsBackbone(Backbone):
             share = self.config.dropout if self.config.run_dropout is None else self.config.run_dropout
             windows = windows * (torch.rand(windows.shape, device=windows.device) >= share)
         vectors = self.runs(windows.flatten(0, 1)).view(*mask.shape, -1)
-        states = torch.cat([vectors, self._states(self._dropped(vectors), batch)], dim=2)[mask]
+        words = torch.arange(len(batch), device=windows.device)[:, None].expand(mask.shape)
+        states = torch.cat([vectors, self._states(self._dropped(vectors, words[:, :1]), batch)], dim=2)[mask]
         hidden = functional.gelu(self.hidden(states))
-        answers: Tensor = self.last(self._dropped(hidden, mask.nonzero()[:, 0]))
+        answers: Tensor = self.last(self._dropped(hidden, words[mask]))
         blocks = answers.new_zeros(len(batch), self.places, answers.shape[1])
         blocks[:, : mask.shape[1]][mask] = answers
         return blocks.flatten(start_dim=1)[:, : self.dim]
 
-    def _dropped(self, features: Tensor, words: Tensor | None = None) -> Tensor:
-        """Drop features of letters: (B, L, features), or (M, features) with the word of each of the M letters."""
-        if not (self.training and self.config.tied):
-            return self.dropout(features)
-        if words is None:
-            return features * self.dropout(features.new_ones(len(features), 1, features.shape[2]))
-        return features * self.dropout(features.new_ones(int(words[-1]) + 1, features.shape[1]))[words]
+    def _dropped(self, features: Tensor, words: Tensor) -> Tensor:
+        """Drop some features (…, F) during training; `words` are the numbers of the words that they belong to."""
+        dropped: Tensor
+        if self.training and self.config.tied:
+            kept = self.dropout(features.new_ones(int(words.max()) + 1, features.shape[-1]))
+            dropped = features * kept[words]
+        else:
+            dropped = self.dropout(features)
+        return dropped
 
     def _states(self, vectors: Tensor, batch: Spelling) -> Tensor:
         """Vectors (B, L, embedding) → the states of both directions (B, L, 2 * recurrent)."""

@@ -80,24 +80,31 @@ class AlignedOdds(Surrogate):
         blocks = self.blocks(queries)
         some = (tokens > 0) | (blocks != 0).any(dim=2)
         odds = self.odds(blocks[some], self.before(tokens)[some])
-        costs = queries.new_full(tokens.shape, math.log1p((self.symbols - 1) * math.exp(-NOTHING)))
+        costs = queries.new_full(tokens.shape, self.ended)
         costs[some] = torch.nn.functional.cross_entropy(odds, tokens[some], reduction="none")
         return costs.sum(dim=1)
 
     def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
         """The energy of every sequence, embedded or `compact`, for every query: (B, dim), (N, …) → (B, N)."""
+        if embeddings.shape[1] == self.dim:  # a place after the end is all zeros: its label is 0
+            embeddings = self.blocks(embeddings)[:, :, : self.symbols].argmax(dim=2)
         tokens = embeddings.long()
-        if embeddings.shape[1] == self.dim:
-            tokens = self.blocks(embeddings)[:, :, : self.symbols].argmax(
-                dim=2
-            )  # a place after the end is all zeros: 0
         before = self.before(tokens)
-        found = queries.new_zeros(len(queries), len(embeddings))
+        found = queries.new_zeros(len(queries), len(tokens))
         for place, blocks in enumerate(self.blocks(queries).unbind(dim=1)):
+            own = tokens[:, place]
             known, number = before[:, place].unique(dim=0, return_inverse=True)  # many sequences begin alike
             for row, block in enumerate(blocks):
-                found[row] += self.costs(block[None], known[None])[0][number, tokens[:, place]]
+                if block.any():
+                    found[row] += self.costs(block[None], known[None])[0][number, own]
+                else:
+                    found[row] += self.ended + NOTHING * (own > 0)
         return found
+
+    @property
+    def ended(self) -> float:
+        """The energy of 'nothing here' at a place where a query is zero."""
+        return math.log1p((self.symbols - 1) * math.exp(-NOTHING))
 
     def state(self) -> dict[str, Tensor]:
         """Nothing."""

@@ -73,7 +73,8 @@ class NeuralRegressor(NetworkLearner, Regressor):
 
     def error(self, queries: Tensor, targets: Any) -> Tensor:
         """The loss of each query (B,): its squared distance from its target."""
-        return (queries - targets).square().sum(dim=1)
+        difference: Tensor = queries - targets
+        return difference.square().sum(dim=1)
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Train on the pairs; keep the weights of the best validation error."""

@@ -78,6 +78,7 @@ def test_the_energy_is_the_cross_entropy_of_each_token_after_the_phonemes_before
     surrogate = AlignedOdds(AlignedOdds.Config(pairs=5, history=history), SPACE)
     batch = SPACE.pack(["F _ OW N", "IH K+S"])
     query = torch.randn(2, surrogate.dim, generator=torch.Generator().manual_seed(0))
+    surrogate.blocks(query)[1, 1] = 0
     f, silent, ow, n, k, s, ih, ks = 2, 1, 3, 4, 5, 6, 7, 8
     first = [[], [f], [f], [ow, f], [n, ow, f], [n, ow, f]]
     second = [[], [ih], *[[s, k, ih]] * 4]
@@ -86,10 +87,11 @@ def test_the_energy_is_the_cross_entropy_of_each_token_after_the_phonemes_before
         expected_energy(surrogate, query[1], [ih, ks, 0, 0, 0, 0], second),
     ]
     assert surrogate.energy(query, batch).tolist() == pytest.approx(expected, rel=1e-5)
-    every = surrogate.energies(query, surrogate.embed(batch))
-    assert every.diagonal().tolist() == pytest.approx(expected, rel=1e-5)
-    crossed = surrogate.energy(query.flip(0), batch)
-    assert every.flip(0).diagonal().tolist() == pytest.approx(crossed.tolist(), rel=1e-5)
+    crossed = surrogate.energy(query.flip(0), batch).tolist()
+    for kept in (surrogate.embed(batch), surrogate.compact(batch)):
+        every = surrogate.energies(query, kept)
+        assert every.diagonal().tolist() == pytest.approx(expected, rel=1e-5)
+        assert every.flip(0).diagonal().tolist() == pytest.approx(crossed, rel=1e-5)
 
 
 def problem(surrogate, **options):
