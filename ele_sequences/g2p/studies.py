@@ -8,7 +8,7 @@ from ele_sequences.g2p.rivals.phonetisaurus import EXTRA, Phonetisaurus
 
 DICTIONARY = {"cmudict": "task.path"}
 """A dictionary with its own split is given as a path."""
-ONCE = ("regressor.members=1", "regressor.member.training.epochs=1")
+ONCE = ("regressor.network.members=1", "regressor.network.member.training.epochs=1")
 SMALL = Scale("one network, one epoch, 1,000 test words; a few minutes on one core.", ONCE, limit=1000)
 FULL = Scale("all training and test words; about an hour on one core.")
 SPLIT = ("cmudict",)

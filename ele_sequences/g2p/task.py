@@ -61,19 +61,25 @@ class GraphemesToPhonemes(Task):
             "input": {"name": "spelling", "max_length": LONGEST, "upper": True},
             "surrogate": {"name": "aligned-odds", "history": 4, "pairs": 48},
             "regressor": {
-                "name": "ensemble",
-                "members": 4,
-                "member": {
-                    "name": "energy",
-                    "backbone": {"name": "runs", "recurrent": 128, "run_dropout": 0.3, "tied": True},
-                    "training": {
-                        "epochs": 8,
-                        "batch_size": 512,
-                        "learning_rate": 3e-3,
-                        "average": 0.995,
-                        "evaluations": 8,
+                "name": "stacked",
+                "network": {
+                    "name": "ensemble",
+                    "members": 3,
+                    "member": {
+                        "name": "energy",
+                        "backbone": {"name": "runs", "recurrent": 128, "run_dropout": 0.3, "tied": True},
+                        "training": {
+                            "epochs": 8,
+                            "batch_size": 512,
+                            "learning_rate": 3e-3,
+                            "average": 0.995,
+                            "evaluations": 8,
+                        },
                     },
                 },
+                "kernel": {"name": "run-counts"},
+                "copying": None,
+                "weights": "energy",
             },
             "decoder": {"name": "left-to-right"},
         }

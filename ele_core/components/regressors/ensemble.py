@@ -102,5 +102,8 @@ class EnsembleRegressor(Regressor):
         context.work.finish(f"member {number}", lambda: Snapshot(member.state()), closes=True)
 
     def _mean(self, members: Sequence[Regressor], inputs: Tensors) -> Tensor:
-        query = torch.stack([member.predict(inputs) for member in members]).mean(dim=0)
+        query = members[0].predict(inputs)
+        for member in members[1:]:
+            query = query + member.predict(inputs)
+        query = query / len(members)
         return functional.normalize(query, dim=1) if self.surrogate.spherical else query

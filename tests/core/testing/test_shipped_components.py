@@ -52,6 +52,7 @@ COMPONENTS = [
     ("backbone", "peaks", {"width": 16}, 12),
     ("regressor", "neural", {"backbone": {"name": "gru", "width": 8}, "training": TINY}, 10),
     ("regressor", "energy", {"training": TINY}, 10),
+    ("regressor", "run-counts", {}, 10),
     ("regressor", "sketched-ridge", {"sketch": {"size": 8}}, 10),
     ("regressor", "nearest-input", {}, 10),
     ("regressor", "stacked", STACK, 11),
