@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core import ComponentConfig, ConfigError, Context, InputSpace, ModelError, Regressor, Surrogate, Texts, mix
+from ele_core import ComponentConfig, ConfigError, Context, InputSpace, ModelError, Regressor, Surrogate, mix
 from ele_sequences.g2p.spelling import SpellingInput
 from ele_sequences.g2p.surrogate import NOTHING, SURE, AlignedOdds
 
@@ -63,7 +63,7 @@ class RunCounts(Regressor):
         whole = (tokens > 0).sum(dim=1) == words.lengths
         self.letters, self.tokens = words.tokens[whole].cpu(), tokens[whole].cpu()
 
-    def predict(self, inputs: Texts) -> Tensor:
+    def predict(self, inputs: Any) -> Tensor:
         """Packed words → (B, dim)."""
         length, symbols = self.odds.space.config.length, self.odds.symbols
         blocks = torch.zeros(len(inputs), length, self.odds.dim // length)

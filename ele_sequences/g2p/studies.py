@@ -16,7 +16,7 @@ SPLIT = ("cmudict",)
 MINUTES = {"small": 1, "full": 2}
 FEWER = {"full": 1000, "small": 200}
 """Fewer test words for rows that show what a part of the method does."""
-FEWEST = {"full": 300, "small": 50}
+FEWEST = {"full": 100, "small": 50}
 """Even fewer where a word is compared with every training output."""
 
 TABLE = Table(

@@ -202,8 +202,8 @@ def descended_weights(predicted: Sequence[Tensor], error: Error) -> Tensor:
         value = error(
             sum((weight * own for weight, own in zip(weights, predicted, strict=True)), start=torch.zeros(()))
         )
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         return value
 
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    optimiser.step(closure)
     return logarithms.detach().exp()
