@@ -8,6 +8,7 @@ from .components.inputs.text import TextInput as TextInput
 from .components.inputs.text import Texts as Texts
 from .components.inputs.vector import VectorInput as VectorInput
 from .components.inputs.vector import Vectors as Vectors
+from .components.regressors.neural import NeuralRegressor as NeuralRegressor
 from .components.sketching import KernelOptions as KernelOptions
 from .components.sketching import Sketch as Sketch
 from .components.sketching import SketchedKernel as SketchedKernel

@@ -540,6 +540,13 @@ class Surrogate(Learner):
     def embed(self, batch: Any) -> Tensor:
         """The embeddings (B, dim) of packed structures, without gradient, computed in chunks that bound the memory."""
 
+    def compact(self, batch: Any) -> Tensor:
+        """What is kept of the embeddings of candidates, which may be very many: (N, …). By default all of `embed`.
+
+        `energies` takes it instead of embeddings. If embeddings are wide but follow from a few numbers, keep these.
+        """
+        return self.embed(batch)
+
     def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
         """The energy of every embedding for every query: (B, dim), (N, dim) → (B, N)."""
         squares = queries.square().sum(1, keepdim=True) + embeddings.square().sum(1)

@@ -77,7 +77,7 @@ def ele_backbones() -> Iterator[Record]:
 
 @hookimpl
 def ele_regressors() -> Iterator[Record]:
-    """The regression of the paper, and kernel ridge regression."""
+    """The regression of the paper, kernel ridge regression, and mixtures of several."""
     yield Record(
         "neural",
         "ele_core.components.regressors.neural:NeuralRegressor",
@@ -97,6 +97,11 @@ def ele_regressors() -> Iterator[Record]:
         "stacked",
         "ele_core.components.regressors.stacked:StackedRegressor",
         "A network and a kernel, added up as suits the validation pairs.",
+    )
+    yield Record(
+        "ensemble",
+        "ele_core.components.regressors.ensemble:EnsembleRegressor",
+        "A regressor trained several times and averaged.",
     )
 
 

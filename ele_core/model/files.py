@@ -213,8 +213,9 @@ def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | No
     """Return why the embeddings of `candidates` cannot be used, or None; some structures are embedded to compare."""
     if not len(candidates):
         return "there are no candidates"
-    embeddings, like = candidates.embeddings, surrogate.embed(candidates.batch[:1])
-    if embeddings.shape[1:] != like.shape[1:] or embeddings.dtype != like.dtype:
+    embeddings, first = candidates.embeddings, candidates.batch[:1]
+    kept = [(like.shape[1:], like.dtype) for like in (surrogate.compact(first), surrogate.embed(first))]
+    if (embeddings.shape[1:], embeddings.dtype) not in kept:
         return "the embeddings do not have the model's dimension and type"
     if not finite(embeddings):
         return "the embeddings hold NaN or infinity"

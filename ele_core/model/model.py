@@ -161,7 +161,7 @@ class Model:
         keys = self.space.keys(batch)
         rows = distinct(keys if owner is None else torch.cat([owner.unsqueeze(1), keys], dim=1))
         batch = batch[rows]
-        embeddings = (processes or Processes()).spread(self.surrogate.embed, batch)
+        embeddings = (processes or Processes()).spread(self.surrogate.compact, batch)
         return Candidates(batch, embeddings, None if owner is None else owner[rows])
 
     def constraints_from(self, given: Any | None, inputs: int) -> list[Any] | None:

@@ -88,20 +88,17 @@ def check_surrogate_energy_is_a_distance(surrogate: Surrogate) -> None:
 
 @after(check_surrogate_energy_is_a_distance)
 def check_surrogate_energies_agree(surrogate: Surrogate) -> None:
-    """`energies` of queries and embeddings (B, N) are equal to `energy` of each pair."""
+    """`energies` of queries and of `embed`, or of `compact`, (B, N), are equal to `energy` of each pair."""
     batch = few(surrogate)
     embeddings = surrogate.embed(batch)
-    queries = embeddings.flip(0)
-    table = surrogate.energies(queries, embeddings)
-    require(
-        table.shape == (len(batch), len(batch)),
-        f"energies have shape {tuple(table.shape)}, not {(len(batch), len(batch))}",
-    )
-    for column in range(len(batch)):
-        rows = torch.full((len(batch),), column)
-        single = surrogate.energy(queries, batch[rows])
-        off = float((table[:, column] - single).abs().max())
-        require(off <= NEAR * (1 + float(single.max())), f"energies and energy differ by {off:.3g}")
+    queries, count = embeddings.flip(0), len(batch)
+    for kept in (embeddings, surrogate.compact(batch)):
+        table = surrogate.energies(queries, kept)
+        require(table.shape == (count, count), f"energies have shape {tuple(table.shape)}, not {(count, count)}")
+        for column in range(count):
+            single = surrogate.energy(queries, batch[torch.full((count,), column)])
+            off = float((table[:, column] - single).abs().max())
+            require(off <= NEAR * (1 + float(single.max())), f"energies and energy differ by {off:.3g}")
 
 
 @after(check_surrogate_energy_is_a_distance)

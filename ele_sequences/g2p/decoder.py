@@ -62,11 +62,11 @@ class LeftToRight(Decoder):
         """Labels (B · top_k, L) and energies (B, top_k) of a few queries."""
         constraints = problem.constraints or []
         blocks = surrogate.blocks(queries)
-        beam = Beam.empty(len(queries))
+        beam = Beam.empty(len(queries), surrogate.config.history)
         width = max(self.config.width, top_k) * (WIDER if any(constraints) else 1)
-        for place in range(blocks.shape[1]):
-            costs = surrogate.table(blocks[:, place : place + 1])[:, 0]
-            beam = self._longer(beam, costs, surrogate, width)
+        for block in blocks[:, : None if any(constraints) else last_place(blocks)].unbind(dim=1):
+            beam = self._longer(beam, block, surrogate, width)
+        beam = beam.padded(blocks.shape[1])
         rows = beam.tokens.flatten(0, 1)
         owner = torch.arange(len(queries)).repeat_interleave(beam.tokens.shape[1])
         energies = surrogate.energy(queries[owner], Tokens(rows)).view(len(queries), -1)
@@ -82,10 +82,9 @@ class LeftToRight(Decoder):
         rank = best.indices.clamp(max=beam.tokens.shape[1] - 1)
         return beam.tokens.gather(1, rank[:, :, None].expand(-1, -1, blocks.shape[1])).flatten(0, 1), best.values
 
-    def _longer(self, beam: Beam, costs: Tensor, surrogate: AlignedOdds, width: int) -> Beam:
-        """Write one more token, or nothing, and keep the best; `costs` (B, labels², flat) are those of this place."""
-        table = costs.view(len(costs), surrogate.symbols, surrogate.symbols)
-        added = table.gather(1, beam.last[:, :, None].expand(-1, -1, surrogate.symbols)).clone()
+    def _longer(self, beam: Beam, blocks: Tensor, surrogate: AlignedOdds, width: int) -> Beam:
+        """Write one more token, or nothing, and keep the best; `blocks` (B, numbers) are those of this place."""
+        added = surrogate.costs(blocks, beam.last).clone()
         added[:, :, 1:].masked_fill_(beam.ended[:, :, None], torch.inf)
         total = (beam.energy[:, :, None] + added).flatten(1)
         best = total.topk(min(width, total.shape[1]), dim=1, largest=False)
@@ -100,28 +99,41 @@ class Beam:
     tokens: Tensor
     """(B, K, places so far)."""
     last: Tensor
-    """(B, K) the last phoneme."""
+    """(B, K, J) the last phonemes, the very last one first."""
     energy: Tensor
     """(B, K) the energy of the beginning."""
     ended: Tensor
     """(B, K) whether nothing follows."""
 
     @classmethod
-    def empty(cls, count: int) -> Self:
+    def empty(cls, count: int, history: int) -> Self:
         """The empty sequence for each query."""
         zeros = torch.zeros(count, 1, dtype=torch.long)
-        return cls(zeros[:, :, None][:, :, :0], zeros, zeros.float(), zeros > 0)
+        none = zeros[:, :, None]
+        return cls(none[:, :, :0], none.expand(-1, -1, history), zeros.float(), zeros > 0)
 
     def at(self, rows: Tensor) -> Beam:
         """The beginnings at `rows` (B, K) of each query."""
-        tokens = self.tokens.gather(1, rows[:, :, None].expand(-1, -1, self.tokens.shape[2]))
-        return Beam(tokens, *(part.gather(1, rows) for part in (self.last, self.energy, self.ended)))
+        tokens, last = (
+            part.gather(1, rows[:, :, None].expand(-1, -1, part.shape[2])) for part in (self.tokens, self.last)
+        )
+        return Beam(tokens, last, self.energy.gather(1, rows), self.ended.gather(1, rows))
+
+    def padded(self, places: int) -> Beam:
+        """The same beginnings with nothing behind them, up to so many places."""
+        missing = places - self.tokens.shape[2]
+        return dataclasses.replace(self, tokens=functional.pad(self.tokens, (0, missing)))
 
     def written(self, tokens: Tensor, energy: Tensor, surrogate: AlignedOdds) -> Beam:
         """The same beginnings with one more token each (B, K)."""
-        spoken = surrogate.last[tokens]
-        last = torch.where(spoken > 0, spoken, self.last)
+        last = surrogate.after(self.last, tokens)
         return Beam(torch.cat([self.tokens, tokens[:, :, None]], dim=2), last, energy, self.ended | (tokens == 0))
+
+
+def last_place(blocks: Tensor) -> int:
+    """How many places there are up to the last one at which some query is not zero: after it, nothing is written."""
+    places = blocks.any(dim=2).any(dim=0).nonzero()
+    return int(places.max()) + 1 if len(places) else 0
 
 
 def repeated(keys: Tensor) -> Tensor:

@@ -30,6 +30,10 @@ class RunsBackbone(Backbone):
         """The width of the hidden layer."""
         dropout: float = Field(default=0.2, ge=0, lt=1)
         """The share of runs, and of features, that is dropped during training."""
+        run_dropout: float | None = Field(default=None, ge=0, lt=1)
+        """The share of runs that is dropped, if it is another than that of features."""
+        tied: bool = False
+        """Whether a feature is dropped at all letters of a word at once; otherwise at each letter by itself."""
 
     config: Config
 
@@ -66,13 +70,26 @@ class RunsBackbone(Backbone):
         mask = batch.mask
         windows = batch.windows.long()
         if self.training:  # without some of them, so that long runs, which are rare, are not trusted too much
-            windows = windows * (torch.rand(windows.shape, device=windows.device) >= self.config.dropout)
+            share = self.config.dropout if self.config.run_dropout is None else self.config.run_dropout
+            windows = windows * (torch.rand(windows.shape, device=windows.device) >= share)
         vectors = self.runs(windows.flatten(0, 1)).view(*mask.shape, -1)
-        states = torch.cat([vectors, self._states(self.dropout(vectors), batch)], dim=2)[mask]
-        answers: Tensor = self.last(self.dropout(functional.gelu(self.hidden(states))))
+        words = torch.arange(len(batch), device=windows.device)[:, None].expand(mask.shape)
+        states = torch.cat([vectors, self._states(self._dropped(vectors, words[:, :1]), batch)], dim=2)[mask]
+        hidden = functional.gelu(self.hidden(states))
+        answers: Tensor = self.last(self._dropped(hidden, words[mask]))
         blocks = answers.new_zeros(len(batch), self.places, answers.shape[1])
         blocks[:, : mask.shape[1]][mask] = answers
         return blocks.flatten(start_dim=1)[:, : self.dim]
+
+    def _dropped(self, features: Tensor, words: Tensor) -> Tensor:
+        """Drop some features (…, F) during training; `words` are the numbers of the words that they belong to."""
+        dropped: Tensor
+        if self.training and self.config.tied:
+            kept = self.dropout(features.new_ones(int(words.max()) + 1, features.shape[-1]))
+            dropped = features * kept[words]
+        else:
+            dropped = self.dropout(features)
+        return dropped
 
     def _states(self, vectors: Tensor, batch: Spelling) -> Tensor:
         """Vectors (B, L, embedding) → the states of both directions (B, L, 2 * recurrent)."""

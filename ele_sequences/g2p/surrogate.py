@@ -17,8 +17,6 @@ from ele_sequences.space import Tokens
 
 CHUNK = 1024
 """Sequences embedded at once: bounds the memory."""
-COMPARED = 32
-"""Queries compared with all candidates at once."""
 SURE = 20.0
 """The log-odds of the token that an embedded sequence has at a place: those of a query that is sure of it."""
 NOTHING = 10.0
@@ -26,13 +24,13 @@ NOTHING = 10.0
 
 
 class AlignedOdds(Surrogate):
-    """ψ(y): for each place the token y has there, and the token with the phoneme before it. Nothing is learned.
+    """ψ(y): for each place the token y has there, and the token with each phoneme before it. Nothing is learned.
 
-    The block of a place i is `SURE` at its token t and 0 at others, then a fixed random vector r(t, p) of norm 1 for
-    the token and the phoneme p before it. A query has the same coordinates, and gives each token the log-odds
-    s_i(t | p) = q_i[t] + ⟨q_i[rest], r(t, p)⟩. The energy of y is the cross-entropy −Σ_i log softmax s_i(· | p_i)[y_i]:
-    least for a query that is sure of y, as the squared distance is, but wrong tokens that are very unlikely already
-    cost nothing more.
+    The block of a place i is `SURE` at its token t and 0 at others, then for each of the last phonemes before it,
+    p_1, p_2, …, a fixed random vector r_j(t, p_j) of norm 1. A query has the same coordinates, and gives each token the
+    log-odds s_i(t | p) = q_i[t] + Σ_j ⟨q_i[rest j], r_j(t, p_j)⟩. The energy of y is the cross-entropy
+    −Σ_i log softmax s_i(· | p)[y_i]: least for a query that is sure of y, as the squared distance is, but wrong tokens
+    that are very unlikely already cost nothing more.
     """
 
     spherical = False
@@ -41,7 +39,9 @@ class AlignedOdds(Surrogate):
         """The size of the embedding."""
 
         pairs: int = Field(64, ge=0, le=1 << 12)
-        """The numbers of a place for tokens with the phoneme before them; 0: a token does not depend on it."""
+        """The numbers of a place for tokens with one phoneme before them; 0: a token does not depend on phonemes."""
+        history: int = Field(1, ge=1, le=16)
+        """The number of phonemes before a token that it depends on."""
 
     config: Config
     space: PhonemeSpace
@@ -55,7 +55,7 @@ class AlignedOdds(Surrogate):
     @property
     def dim(self) -> int:
         """The dimension of the embedding."""
-        return self.space.config.length * (self.symbols + self.config.pairs)
+        return self.space.config.length * (self.symbols + self.config.history * self.config.pairs)
 
     @property
     def symbols(self) -> int:
@@ -70,22 +70,41 @@ class AlignedOdds(Surrogate):
         parts = batch.chunks(CHUNK) if len(batch) else [batch]
         return torch.cat([self._embed(part.tokens.long().cpu()) for part in parts]).to(batch.device)
 
+    def compact(self, batch: Tokens) -> Tensor:
+        """The labels (N, L), from which the embeddings follow."""
+        return batch.tokens
+
     def energy(self, queries: Tensor, batch: Tokens) -> Tensor:
         """The cross-entropy of sequence i under query i: (B,)."""
         tokens = batch.tokens.long().to(queries.device)
         blocks = self.blocks(queries)
         some = (tokens > 0) | (blocks != 0).any(dim=2)
         odds = self.odds(blocks[some], self.before(tokens)[some])
-        costs = queries.new_full(tokens.shape, math.log1p((self.symbols - 1) * math.exp(-NOTHING)))
+        costs = queries.new_full(tokens.shape, self.ended)
         costs[some] = torch.nn.functional.cross_entropy(odds, tokens[some], reduction="none")
         return costs.sum(dim=1)
 
     def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        """The energy of every embedded sequence for every query: (B, dim), (N, dim) → (B, N)."""
-        tokens = self.blocks(embeddings)[:, :, : self.symbols].argmax(dim=2)  # a place after the end is all zeros: 0
-        index = self.before(tokens) * self.symbols + tokens
-        found = [self._every(self.blocks(some), index) for some in queries.split(COMPARED)]
-        return torch.cat(found) if found else queries.new_zeros(0, len(embeddings))
+        """The energy of every sequence, embedded or `compact`, for every query: (B, dim), (N, …) → (B, N)."""
+        if embeddings.shape[1] == self.dim:  # a place after the end is all zeros: its label is 0
+            embeddings = self.blocks(embeddings)[:, :, : self.symbols].argmax(dim=2)
+        tokens = embeddings.long()
+        before = self.before(tokens)
+        found = queries.new_zeros(len(queries), len(tokens))
+        for place, blocks in enumerate(self.blocks(queries).unbind(dim=1)):
+            own = tokens[:, place]
+            known, number = before[:, place].unique(dim=0, return_inverse=True)  # many sequences begin alike
+            for row, block in enumerate(blocks):
+                if block.any():
+                    found[row] += self.costs(block[None], known[None])[0][number, own]
+                else:
+                    found[row] += self.ended + NOTHING * (own > 0)
+        return found
+
+    @property
+    def ended(self) -> float:
+        """The energy of 'nothing here' at a place where a query is zero."""
+        return math.log1p((self.symbols - 1) * math.exp(-NOTHING))
 
     def state(self) -> dict[str, Tensor]:
         """Nothing."""
@@ -99,56 +118,64 @@ class AlignedOdds(Surrogate):
         return queries.view(len(queries), self.space.config.length, -1)
 
     def odds(self, blocks: Tensor, before: Tensor) -> Tensor:
-        """The log-odds of all labels at some places, after the phonemes `before` (M,): (M, numbers) → (M, labels)."""
-        alone, rest = blocks[:, : self.symbols], blocks[:, self.symbols :]
-        alone = alone + alone.new_tensor([NOTHING] + [0.0] * (self.symbols - 1))
-        if not self.config.pairs:
-            return alone
-        sizes = before.bincount(minlength=self.symbols).tolist()
-        order = before.argsort(stable=True)
-        groups = zip(rest[order].split(sizes), self.vectors.to(blocks.device), strict=True)  # a product per phoneme
-        return alone + torch.cat([own @ vectors.T for own, vectors in groups])[order.argsort()]
+        """The log-odds of all labels at M places, each after the phonemes `before` (M, J): (M, labels)."""
+        odds = self._alone(blocks)
+        for rest, own, vectors in zip(self._rest(blocks), before.unbind(dim=1), self.vectors, strict=False):
+            sizes = own.bincount(minlength=self.symbols).tolist()
+            order = own.argsort(stable=True)
+            groups = zip(rest[order].split(sizes), vectors.to(blocks.device), strict=True)  # a product per phoneme
+            odds = odds + torch.cat([some @ vector.T for some, vector in groups])[order.argsort()]
+        return odds
+
+    def costs(self, blocks: Tensor, before: Tensor) -> Tensor:
+        """−log softmax of all labels at one place of B queries, after K lists of phonemes (B, K, J): (B, K, labels)."""
+        odds = self._alone(blocks)[:, None]
+        for rest, own, vectors in zip(self._rest(blocks), before.unbind(dim=2), self.vectors, strict=False):
+            every = (rest @ vectors.to(blocks.device).flatten(0, 1).T).view(len(blocks), self.symbols, self.symbols)
+            odds = odds + every.gather(1, own[:, :, None].expand(-1, -1, self.symbols))
+        return -odds.log_softmax(dim=2).expand(-1, before.shape[1], -1)
 
     @cached_property
     def vectors(self) -> Tensor:
-        """r(t, p): (labels before, labels, numbers)."""
-        keys = torch.arange(self.symbols**2)
+        """r_j(t, p): (J, labels before, labels, numbers)."""
+        keys = torch.arange(self.config.history * self.symbols**2)
         bits = mix(mix(keys)[:, None] + mix(torch.arange(-(-self.config.pairs // 64))))[:, :, None] >> torch.arange(64)
         signs = (bits & 1).flatten(1)[:, : self.config.pairs].float() * 2 - 1
-        return (signs / math.sqrt(max(1, self.config.pairs))).view(self.symbols, self.symbols, -1)
+        scaled = signs / math.sqrt(max(1, self.config.pairs))
+        return scaled.view(self.config.history, self.symbols, self.symbols, self.config.pairs)
 
     @cached_property
-    def last(self) -> Tensor:
-        """(labels,) the last phoneme of each label; 0: it has none."""
-        return torch.tensor([part[-1] if part else 0 for part in self.space.parts])
+    def spoken(self) -> Tensor:
+        """(labels, 2) the phonemes of each label, the last one first; 0: it has none."""
+        return torch.tensor([[*reversed(part), 0, 0][:2] for part in self.space.parts])
+
+    def after(self, before: Tensor, tokens: Tensor) -> Tensor:
+        """The last phonemes once each token (…) is written after those of `before` (…, J), the last one first."""
+        spoken, count = self.spoken.to(tokens.device)[tokens], before.shape[-1]
+        one = torch.cat([spoken[..., :1], before], dim=-1)[..., :count]
+        two = torch.cat([spoken, before], dim=-1)[..., :count]
+        return torch.where(spoken[..., 1:] > 0, two, torch.where(spoken[..., :1] > 0, one, before))
 
     def before(self, tokens: Tensor) -> Tensor:
-        """The last phoneme before each place, as a label: (B, L); 0: there is none."""
-        spoken = self.last.to(tokens.device)[tokens]
-        found = [torch.zeros_like(tokens[:, 0])]
+        """The last phonemes before each place, as labels, the last one first: (B, L) → (B, L, J); 0: there is none."""
+        found = [tokens.new_zeros(len(tokens), self.config.history)]
         for place in range(tokens.shape[1] - 1):
-            found.append(torch.where(spoken[:, place] > 0, spoken[:, place], found[-1]))
+            found.append(self.after(found[-1], tokens[:, place]))
         return torch.stack(found, dim=1)
 
-    def table(self, blocks: Tensor) -> Tensor:
-        """−log softmax of every label at each place after every phoneme: (B, L, numbers) → (B, L, labels², flat)."""
-        alone = blocks[:, :, : self.symbols].clone()
-        alone[:, :, 0] += NOTHING
-        odds = alone[:, :, None].expand(-1, -1, self.symbols, -1)
-        if self.config.pairs:
-            rest = blocks[:, :, self.symbols :] @ self.vectors.to(blocks.device).flatten(0, 1).T
-            odds = odds + rest.view(odds.shape)
-        return -odds.log_softmax(dim=3).flatten(2)
+    def _alone(self, blocks: Tensor) -> Tensor:
+        """The log-odds of labels whatever is before them: (B, labels)."""
+        alone = blocks[:, : self.symbols]
+        return alone + alone.new_tensor([NOTHING] + [0.0] * (self.symbols - 1))
 
-    def _every(self, blocks: Tensor, index: Tensor) -> Tensor:
-        table = self.table(blocks)
-        return torch.stack([own.gather(1, index.T).sum(dim=0) for own in table])
+    def _rest(self, blocks: Tensor) -> tuple[Tensor, ...]:
+        """The numbers for the phoneme before, for the one before that, and so on: (B, numbers) each."""
+        return blocks[:, self.symbols :].split(self.config.pairs, dim=1) if self.config.pairs else ()
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        found = torch.zeros(*tokens.shape, self.symbols + self.config.pairs)
+        found = torch.zeros(*tokens.shape, self.symbols)
         found.scatter_(2, tokens[:, :, None], SURE)
         found[:, :, 0] = 0  # a place after the end
-        if self.config.pairs:
-            there = (tokens > 0)[:, :, None]
-            found[:, :, self.symbols :] = self.vectors[self.before(tokens), tokens] * there
-        return found.flatten(start_dim=1)
+        there = (tokens > 0)[:, :, None]
+        pairs = zip(self.vectors, self.before(tokens).unbind(dim=2), strict=True)
+        return torch.cat([found, *(vectors[own, tokens] * there for vectors, own in pairs)], dim=2).flatten(1)

@@ -37,6 +37,8 @@ class NeuralRegressor(NetworkLearner, Regressor):
     If the surrogate is not `spherical`, h(x) = μ + σ · backbone(x), with the mean and the standard deviation of each
     coordinate of the targets: coordinates of a kernel differ a hundredfold in spread, and a network that had to learn
     this would predict little more than the mean for a long time.
+
+    A regressor with another loss overrides `targets`, `error` and `around`.
     """
 
     stages = (REGRESSION,)
@@ -55,29 +57,39 @@ class NeuralRegressor(NetworkLearner, Regressor):
         super().__init__(config, inputs, surrogate)
         choice, dim = self.config.backbone, surrogate.dim
         backbone: Backbone = create_part(self, "backbone", choice, inputs, dim, path="regressor.backbone")
-        self.network = (backbone if surrogate.spherical else Standardised(backbone, dim)).eval()
+        self.network = self.around(backbone).eval()
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the regression."""
         return [self.config.training.planned(REGRESSION, examples)]
 
+    def around(self, backbone: Backbone) -> nn.Module:
+        """The network to train: the backbone, or a module around it."""
+        return backbone if self.surrogate.spherical else Standardised(backbone, self.surrogate.dim)
+
+    def targets(self, outputs: Any, context: Context) -> Any:
+        """What queries are compared with, a row for each packed output: the embeddings, computed once."""
+        return context.processes.spread(self.surrogate.embed, outputs)
+
+    def error(self, queries: Tensor, targets: Any) -> Tensor:
+        """The loss of each query (B,): its squared distance from its target."""
+        difference: Tensor = queries - targets
+        return difference.square().sum(dim=1)
+
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
-        """Embed the outputs once, then train on the pairs; keep the weights of the best validation error."""
+        """Train on the pairs; keep the weights of the best validation error."""
         inputs, training = train[0], self.config.training
-        targets = context.processes.spread(self.surrogate.embed, train[1])
-        validation_targets = context.processes.spread(self.surrogate.embed, validation[1])
+        targets, validation_targets = (self.targets(outputs, context) for outputs in (train[1], validation[1]))
         if isinstance(self.network, Standardised):
             self.network.measure(targets)
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             views = self.inputs.augment(inputs[rows], generator)
-            target = targets[rows.to(targets.device)]
-            return (self._query(views.to(context.device)) - target).square().sum(dim=1)
+            return self.error(self._query(views.to(context.device)), targets[rows.to(targets.device)])
 
         def evaluate() -> dict[str, float]:
             predicted = context.processes.spread(self.predict, validation[0])
-            errors = (predicted - validation_targets).square().sum(dim=1)
-            return {REGRESSION.decides: errors.mean().item()}
+            return {REGRESSION.decides: self.error(predicted, validation_targets).mean().item()}
 
         optimise(
             self.network,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import model_validator
@@ -22,12 +23,16 @@ from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
 
 STACKED, COPIED = "stacked", "copied"
+Error = Callable[[Tensor], Tensor]
+"""The mean error of queries (B, dim), as a scalar."""
+STEPS = 20
+"""Steps that look for the weights of least energy: there are two or three weights."""
 UNDECIDED = -1.0
 """Stored instead of 0 or 1 if it was not decided yet whether to copy."""
 
 
 class StackedRegressor(Regressor):
-    """h(x) = Σ_r w_r h_r(x) with w ≥ 0, where w minimises the squared error on the validation pairs.
+    """h(x) = Σ_r w_r h_r(x) with w ≥ 0, where w minimises the squared error, or the energy, on the validation pairs.
 
     A network learns more from many pairs, a kernel more from few, and together they are better than either. If
     predictions made with the queries of `copying` turn out better on the validation pairs, these are used instead.
@@ -44,6 +49,9 @@ class StackedRegressor(Regressor):
         """A regressor that compares inputs with those of the training; None: without."""
         copying: Annotated[Choice | None, Takes("regressor")] = Choice(name="nearest-input")
         """The regressor that is used instead of all others where it predicts better structures; None: never."""
+        weights: Literal["distance", "energy"] = "distance"
+        """What the weights make least on validation pairs: the squared distance from the embeddings of the truths, or
+        the energy of the truths, if the surrogate defines an energy of its own that is differentiable in queries."""
 
         @model_validator(mode="after")
         def _something(self) -> Self:
@@ -80,7 +88,11 @@ class StackedRegressor(Regressor):
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The stages of all regressors, under the names of their sections."""
         plans = {name: part.planned(examples, extra) for name, part in self.parts.items()}
-        return [dataclasses.replace(stage, name=name) for name, plan in plans.items() for stage in plan]
+        return [
+            dataclasses.replace(stage, name=name if len(plan) == 1 else stage.name)
+            for name, plan in plans.items()
+            for stage in plan
+        ]
 
     def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
         """Fit each regressor, then the weights; a resumed training skips those that were finished."""
@@ -92,17 +104,32 @@ class StackedRegressor(Regressor):
                 continue
             part.fit(train, validation, context.with_monitor(StageNames(context.monitor, {"regression": name})))
             context.work.finish(f"regressor {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
-        targets = context.processes.spread(self.surrogate.embed, validation[1])
         predicted = [context.processes.spread(self.parts[name].predict, validation[0]) for name in self._stacked]
-        errors = {name: _error(own, targets) for name, own in zip(self._stacked, predicted, strict=True)}
+        error, weights = self._objective(validation[1], context)
+        errors = {name: float(error(own)) for name, own in zip(self._stacked, predicted, strict=True)}
         best = min(errors, key=lambda name: errors[name])
         alone = [float(name == best) for name in errors]
-        self.weights = found if any(found := best_weights(predicted, targets).tolist()) else alone
-        joint = sum(weight * own for weight, own in zip(self.weights, predicted, strict=True))
+        self.weights = found if any(found := weights(predicted).tolist()) else alone
+        joint = torch.stack([weight * own for weight, own in zip(self.weights, predicted, strict=True)]).sum(dim=0)
         shares = " + ".join(f"{w:.2f} {name}" for w, name in zip(self.weights, self._stacked, strict=True))
-        listed = ", ".join(f"{name} {error:.3f}" for name, error in errors.items())
-        together = f"; together {_error(joint, targets):.3f} ({shares})" if len(errors) > 1 else ""
+        listed = ", ".join(f"{name} {value:.3f}" for name, value in errors.items())
+        together = f"; together {float(error(joint)):.3f} ({shares})" if len(errors) > 1 else ""
         context.monitor.message(f"regression error on validation pairs: {listed}{together}")
+
+    def _objective(self, outputs: Any, context: Context) -> tuple[Error, Callable[[Sequence[Tensor]], Tensor]]:
+        """The mean error of queries for `outputs`, and the weights of several queries that make it least."""
+        if self.config.weights == "energy":
+
+            def energy(queries: Tensor) -> Tensor:
+                return self.surrogate.energy(queries, outputs.to(queries.device)).mean()
+
+            return energy, lambda predicted: descended_weights(predicted, energy)
+        targets = context.processes.spread(self.surrogate.embed, outputs)
+
+        def distance(queries: Tensor) -> Tensor:
+            return (queries - targets).square().sum(dim=1).mean()
+
+        return distance, lambda predicted: best_weights(predicted, targets)
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are."""
@@ -164,5 +191,19 @@ def best_weights(predicted: Sequence[Tensor], targets: Tensor) -> Tensor:
     return best.float()
 
 
-def _error(predicted: Any, targets: Tensor) -> float:
-    return float((predicted - targets).square().sum(dim=1).mean())
+def descended_weights(predicted: Sequence[Tensor], error: Error) -> Tensor:
+    """The weights w > 0 of least `error` of Σ_r w_r predicted_r, by quasi-Newton steps on their logarithms."""
+    logarithms = torch.full((len(predicted),), -math.log(len(predicted)), requires_grad=True)
+    optimiser = torch.optim.LBFGS([logarithms], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        weights = logarithms.exp().to(predicted[0].device)
+        value = error(
+            sum((weight * own for weight, own in zip(weights, predicted, strict=True)), start=torch.zeros(()))
+        )
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    return logarithms.detach().exp()

@@ -52,6 +52,13 @@ COMPONENTS = [
     ("backbone", "peaks", {"width": 16}, 13),
     ("regressor", "neural", {"backbone": {"name": "gru", "width": 8}, "training": TINY}, 16),
     ("regressor", "energy", {"training": TINY}, 16),
+    ("regressor", "run-counts", {}, 16),
+    (
+        "regressor",
+        "ensemble",
+        {"members": 2, "member": {"name": "neural", "backbone": {"name": "gru", "width": 8}, "training": TINY}},
+        16,
+    ),
     ("regressor", "sketched-ridge", {"sketch": {"size": 8}}, 16),
     ("regressor", "nearest-input", {}, 16),
     ("regressor", "stacked", STACK, 16),

@@ -26,10 +26,11 @@ VOWELS = {"A": "AE", "E": "EH", "I": "IH", "O": "AA", "U": "AH"}
 WORDS = {f"{a}{v}{b}": f"{ONSETS[a]} {VOWELS[v]} {ONSETS[b]}" for a in ONSETS for v in VOWELS for b in ONSETS if a != b}
 QUICK = (
     "input.runs=2000",
-    "regressor.training.epochs=12",
-    "regressor.training.batch_size=32",
-    "regressor.training.average=0",
-    "regressor.training.evaluations=2",
+    "regressor.network.members=1",
+    "regressor.network.member.training.epochs=12",
+    "regressor.network.member.training.batch_size=32",
+    "regressor.network.member.training.average=0",
+    "regressor.network.member.training.evaluations=2",
 )
 
 

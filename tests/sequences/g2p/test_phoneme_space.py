@@ -12,7 +12,7 @@ from ele_core.plugins import registry
 from ele_sequences.g2p.decoder import LeftToRight
 from ele_sequences.g2p.space import PhonemeSpace
 from ele_sequences.g2p.spelling import WINDOWS, SpellingInput
-from ele_sequences.g2p.surrogate import AlignedOdds
+from ele_sequences.g2p.surrogate import NOTHING, AlignedOdds
 from ele_sequences.space import SequenceSpace
 
 SPACE = PhonemeSpace(PhonemeSpace.Config(alphabet=("_", "F", "OW", "N", "K", "S", "IH", "K+S"), length=6))
@@ -59,28 +59,39 @@ def test_constraints_are_on_phonemes():
     assert SPACE.satisfies(batch, four).tolist() == [False, True]
 
 
-def table(surrogate, query):
-    return surrogate.table(surrogate.blocks(query))
+def expected_energy(surrogate, query, tokens, spoken_before):
+    """The energy by its formula; `spoken_before` lists for each place the phonemes before it, the last one first."""
+    symbols, pairs, total = surrogate.symbols, surrogate.config.pairs, 0.0
+    for token, before, block in zip(tokens, spoken_before, surrogate.blocks(query[None])[0], strict=True):
+        odds = block[:symbols].clone()
+        odds[0] += NOTHING
+        for j in range(surrogate.config.history):
+            phoneme = before[j] if j < len(before) else 0
+            first = symbols + j * pairs
+            odds += surrogate.vectors[j, phoneme] @ block[first : first + pairs]
+        total -= odds.log_softmax(dim=0)[token].item()
+    return total
 
 
-def test_the_energy_is_the_cross_entropy_of_each_token_after_the_phoneme_before_it():
-    surrogate = AlignedOdds(AlignedOdds.Config(pairs=5), SPACE)
+@pytest.mark.parametrize("history", [1, 2, 4])
+def test_the_energy_is_the_cross_entropy_of_each_token_after_the_phonemes_before_it(history):
+    surrogate = AlignedOdds(AlignedOdds.Config(pairs=5, history=history), SPACE)
     batch = SPACE.pack(["F _ OW N", "IH K+S"])
     query = torch.randn(2, surrogate.dim, generator=torch.Generator().manual_seed(0))
-    costs = table(surrogate, query).view(2, 6, 9, 9)
-    assert costs.exp().reciprocal().sum(dim=3).allclose(torch.ones(2, 6, 9))
-    f, silent, ow, n, ih, ks, s = 2, 1, 3, 4, 7, 8, 6
-    first = [
-        costs[0, 0, 0, f],
-        costs[0, 1, f, silent],
-        costs[0, 2, f, ow],
-        costs[0, 3, ow, n],
-        costs[0, 4:, n, 0].sum(),
+    surrogate.blocks(query)[1, 1] = 0
+    f, silent, ow, n, k, s, ih, ks = 2, 1, 3, 4, 5, 6, 7, 8
+    first = [[], [f], [f], [ow, f], [n, ow, f], [n, ow, f]]
+    second = [[], [ih], *[[s, k, ih]] * 4]
+    expected = [
+        expected_energy(surrogate, query[0], [f, silent, ow, n, 0, 0], first),
+        expected_energy(surrogate, query[1], [ih, ks, 0, 0, 0, 0], second),
     ]
-    second = [costs[1, 0, 0, ih], costs[1, 1, ih, ks], costs[1, 2:, s, 0].sum()]
-    assert surrogate.energy(query, batch).tolist() == pytest.approx([sum(first).item(), sum(second).item()], rel=1e-5)
-    every = surrogate.energies(query, surrogate.embed(batch))
-    assert every.diagonal().tolist() == pytest.approx(surrogate.energy(query, batch).tolist(), rel=1e-5)
+    assert surrogate.energy(query, batch).tolist() == pytest.approx(expected, rel=1e-5)
+    crossed = surrogate.energy(query.flip(0), batch).tolist()
+    for kept in (surrogate.embed(batch), surrogate.compact(batch)):
+        every = surrogate.energies(query, kept)
+        assert every.diagonal().tolist() == pytest.approx(expected, rel=1e-5)
+        assert every.flip(0).diagonal().tolist() == pytest.approx(crossed, rel=1e-5)
 
 
 def problem(surrogate, **options):
@@ -88,16 +99,17 @@ def problem(surrogate, **options):
     return Problem(SPACE, surrogate, Candidates(batch, surrogate.embed(batch)), **options)
 
 
-@pytest.mark.parametrize("pairs", [0, 16])
-def test_left_to_right_finds_what_was_embedded(pairs):
-    surrogate = AlignedOdds(AlignedOdds.Config(pairs=pairs), SPACE)
+@pytest.mark.parametrize(("pairs", "history"), [(0, 1), (16, 1), (16, 3)])
+def test_left_to_right_finds_what_was_embedded(pairs, history):
+    surrogate = AlignedOdds(AlignedOdds.Config(pairs=pairs, history=history), SPACE)
     batch = SPACE.pack(["F _ OW N _", "IH K+S", "S S S S S S"])
     decoding = LeftToRight().decode(surrogate.embed(batch), problem(surrogate), context=Context())
     assert SPACE.unpack(decoding.best) == SPACE.unpack(batch)
 
 
-def test_left_to_right_finds_the_least_energy_of_all_short_sequences():
-    surrogate = AlignedOdds(AlignedOdds.Config(pairs=8), SPACE)
+@pytest.mark.parametrize("history", [1, 2])
+def test_left_to_right_finds_the_least_energy_of_all_short_sequences(history):
+    surrogate = AlignedOdds(AlignedOdds.Config(pairs=8, history=history), SPACE)
     query = torch.randn(1, surrogate.dim, generator=torch.Generator().manual_seed(1)) * 4
     surrogate.blocks(query)[:, 2:] = 0
     tokens = torch.cartesian_prod(torch.arange(9), torch.arange(9))
