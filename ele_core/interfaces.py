@@ -619,6 +619,14 @@ class InputSpace(Component, ABC, Generic[X]):
         """A random view of each input with the same meaning, for training; by default the inputs themselves."""
         return batch
 
+    def views(self, batch: Tensors) -> Sequence[Tensors]:
+        """All views that `augment` draws from, if they are few, so that predictions can be averaged over them.
+
+        Each view has one row per input, in the same order, and is a function of that input alone. By default the inputs
+        themselves, as the only view.
+        """
+        return [batch]
+
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what `fit` learned into plain files under `folder`."""

@@ -48,6 +48,9 @@ class NeuralRegressor(NetworkLearner, Regressor):
         """The network on inputs."""
         training: Training = Training(batch_size=128, epochs=20)
         """How the backbone is trained."""
+        average_views: bool = False
+        """Whether a prediction is the mean over all views of an input (`InputSpace.views`), such as the flips and
+        rotations of a picture: fewer errors, and as many times the work. Validation uses the input alone."""
 
     config: Config
 
@@ -75,7 +78,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
             return (self._query(views.to(context.device)) - target).square().sum(dim=1)
 
         def evaluate() -> dict[str, float]:
-            predicted = context.processes.spread(self.predict, validation[0])
+            predicted = context.processes.spread(self._predict, validation[0])
             errors = (predicted - validation_targets).square().sum(dim=1)
             return {REGRESSION.decides: errors.mean().item()}
 
@@ -93,6 +96,14 @@ class NeuralRegressor(NetworkLearner, Regressor):
         )
 
     def predict(self, inputs: Tensors) -> Tensor:
+        """Packed inputs → (B, dim), normalised if embeddings are; the mean over all views if so configured."""
+        if not self.config.average_views:
+            return self._predict(inputs)
+        views = [self._predict(view) for view in self.inputs.views(inputs)]
+        mean = torch.stack(views).mean(dim=0)
+        return functional.normalize(mean, dim=1) if self.surrogate.spherical else mean
+
+    def _predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are; inputs of similar length are computed together."""
         device = next(self.network.parameters()).device
         if len(inputs) == 0:
