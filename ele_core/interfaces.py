@@ -23,6 +23,7 @@ from torch import Generator, Tensor, nn
 
 from ele_core.display.notebook import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput, counted
+from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.keys import first_two, fresh_moves, hash_rows, ranks
 from ele_core.numerics.sets import ConvexSet, all_switches
 from ele_core.numerics.sparse import SparseRows, nearest_rows, signs
@@ -528,6 +529,10 @@ class Surrogate(Learner):
         """A fast estimate of the energies for each query (B, q) from the parts of structures; None: there is none."""
         return None
 
+    def estimate_near(self, queries: Tensor, structures: Any) -> PartEnergies | None:
+        """As `estimate`, but for structures that are a move away from structure i; by default None: use `estimate`."""
+        return None
+
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
         """The energy of point i for query i, differentiable in the point: (B,). Implement it if `differentiable`."""
         raise NotImplementedError(f"{type(self).__name__} is not differentiable")
@@ -660,6 +665,9 @@ class Backbone(Component, nn.Module, ABC):
 
 class Regressor(Learner):
     """A map from inputs to queries, usually predicted embeddings. Built as `Regressor(config, inputs, surrogate)`."""
+
+    errors: ErrorModel | None = None
+    """How queries differ from embeddings, if `fit` measured it: energies then weigh errors. By default they do not."""
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
         super().__init__(config)

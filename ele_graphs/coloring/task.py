@@ -81,6 +81,7 @@ class Coloring(Task):
                     "evaluations": 20,
                 },
                 "average_views": True,
+                "weigh_errors": True,
             },
             "decoder": {"name": "search", "width": 8, "rounds": 30, "patience": 3},
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 import torch
 from torch import Generator, Tensor, nn
@@ -21,12 +22,15 @@ from ele_core.interfaces import (
     Surrogate,
     Takes,
 )
+from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
 
 REGRESSION = Stage("regression", decides="validation_error")
+ERRORS = "errors."
+"""Before the names of the tensors of the error model."""
 CHUNK = 1024
 """Inputs predicted at once."""
 
@@ -51,6 +55,9 @@ class NeuralRegressor(NetworkLearner, Regressor):
         average_views: bool = False
         """Whether a prediction is the mean over all views of an input (`InputSpace.views`), such as the flips and
         rotations of a picture: fewer errors, and as many times the work. Validation uses the input alone."""
+        weigh_errors: bool = False
+        """Whether energies weigh the directions of the embedding by the errors of the predictions for validation pairs,
+        of which there should be hundreds. Not for decoders that need a gradient, such as `pgd`."""
 
     config: Config
 
@@ -59,6 +66,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
         choice, dim = self.config.backbone, surrogate.dim
         backbone: Backbone = create_part(self, "backbone", choice, inputs, dim, path="regressor.backbone")
         self.network = (backbone if surrogate.spherical else Standardised(backbone, dim)).eval()
+        self.errors = ErrorModel(dim) if self.config.weigh_errors else None
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the regression."""
@@ -94,6 +102,27 @@ class NeuralRegressor(NetworkLearner, Regressor):
             context=context,
             stage=REGRESSION,
         )
+        if self.errors is not None:
+            predicted = context.processes.spread(self.predict, validation[0])
+            self.errors.to(context.device).fit(predicted, validation_targets)
+
+    def state(self) -> dict[str, Tensor]:
+        """The weights of the network, and the error model if there is one."""
+        errors = {} if self.errors is None else self.errors.state_dict()
+        return {**super().state(), **{f"{ERRORS}{name}": value for name, value in errors.items()}}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the weights of the network and the error model."""
+        super().restore({name: value for name, value in state.items() if not name.startswith(ERRORS)})
+        if self.errors is not None:
+            own = {name.removeprefix(ERRORS): value for name, value in state.items() if name.startswith(ERRORS)}
+            self.errors.load_state_dict(own)
+
+    def to(self, device: torch.device) -> Self:
+        """Move the network and the error model."""
+        if self.errors is not None:
+            self.errors.to(device)
+        return super().to(device)
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are; the mean over all views if so configured."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,11 +42,15 @@ class Muon(torch.optim.AdamW):
                     weight.grad = None  # AdamW leaves weights without a gradient alone
         super().step()
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore averages and moments; AdamW expects a `step` also for the hidden matrices."""
+        states = {key: {"step": torch.zeros(()), **state} for key, state in state_dict["state"].items()}
+        super().load_state_dict({**state_dict, "state": states})
+
     def _move(self, weight: Tensor, rate: float, decay: float) -> None:
         state = self.state[weight]
         if "average" not in state:
             state["average"] = torch.zeros_like(weight)
-            state["step"] = torch.zeros(())  # AdamW expects it where it restores states
         average: Tensor = state["average"].lerp_(weight.grad, 1 - MOMENTUM)
         ahead = weight.grad.lerp(average, MOMENTUM).flatten(1)  # type: ignore[union-attr]  # it has a gradient
         size = RATE * math.sqrt(max(ahead.shape))
