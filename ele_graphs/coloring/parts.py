@@ -19,13 +19,13 @@ PARTS_AT_ONCE = 512
 class Motifs(ComponentConfig):
     """The weight of each kind of part (surrogate `parts`); 0: parts of this kind do not count."""
 
-    colour: float = Field(2.0, ge=0)
+    colour: float = Field(1.0, ge=0)
     """Nodes by colour."""
     degree: float = Field(1.0, ge=0)
     """Nodes by colour and number of neighbours."""
     around: float = Field(1.0, ge=0)
     """Nodes by colour and the colours of their neighbours."""
-    edge: float = Field(2.0, ge=0)
+    edge: float = Field(1.0, ge=0)
     """Edges by the colours of their ends."""
     edge_degrees: float = Field(0.7, ge=0)
     """Edges by colour and number of neighbours of their ends."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,7 +54,7 @@ class Coloring(Task):
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """Up to 10 cells: about half an hour of training on one core.
+        """Up to 10 cells: about 25 minutes of training on one core.
 
         The embedding adds up small coloured subgraphs, and the network the contributions of the places of a picture.
         """
@@ -66,33 +66,16 @@ class Coloring(Task):
                 "name": "neural",
                 "backbone": {
                     "name": "convolution",
-                    "widths": [48, 96],
-                    "blocks": [2, 2],
+                    "widths": [32, 64],
+                    "blocks": [1, 3],
                     "norm": "batch",
                     "pooling": "additive",
                     "hidden": 512,
                 },
-                "training": {
-                    "epochs": 2.5,
-                    "batch_size": 64,
-                    "optimiser": "muon",
-                    "learning_rate": 4e-3,
-                    "precision": "bfloat16",
-                    "evaluations": 20,
-                },
-                "average_views": True,
-                "weigh_errors": True,
+                "training": {"epochs": 3, "batch_size": 32, "learning_rate": 2e-3, "evaluations": 20},
             },
             "decoder": {"name": "search", "width": 8, "rounds": 30, "patience": 3},
         }
-
-    @classmethod
-    def defaults_for(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Graphs of as many nodes as pictures have cells (`max_cells`)."""
-        defaults, cells = cls.defaults(), options.get("max_cells")
-        if isinstance(cells, int) and LEAST_CELLS <= cells <= MOST_CELLS:
-            defaults["output"]["max_nodes"] = cells
-        return defaults
 
     def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
         """Draw the pictures, or load them from the cache, and pack their graphs."""
