@@ -43,9 +43,9 @@ def unsure(embeddings: Tensor) -> Tensor:
     """Predictions that know some directions of the embedding well, and others hardly."""
     generator = torch.Generator().manual_seed(0)
     basis = torch.linalg.qr(torch.randn(DIM, DIM, generator=generator)).Q
-    trust = torch.linspace(0.1, 1, DIM)
+    trust = torch.linspace(0, 1, DIM).square()
     mean = embeddings.mean(dim=0)
-    noise = 0.03 * torch.randn(embeddings.shape, generator=generator) * (1.2 - trust)
+    noise = 0.03 * torch.randn(embeddings.shape, generator=generator) * (1.1 - trust)
     return mean + ((embeddings - mean) @ basis * trust + noise) @ basis.T
 
 
@@ -70,7 +70,7 @@ def test_search_finds_what_the_plain_energies_miss(base, weighted, graphs):
         problem = Problem(base.space, surrogate, Candidates(graphs[500:600], base.embed(graphs[500:600])))
         decoded = SearchDecoder(SearchDecoder.Config(width=4)).decode(queries, problem, context=Context())
         found[name] = (base.space.keys(decoded.best) == keys).all(dim=1).float().mean().item()
-    assert found["weighted"] > found["plain"] + 0.1
+    assert found["weighted"] > found["plain"] + 0.4
 
 
 def fitted(pairs: Any, tiny: dict[str, Any]) -> StructuredPredictor:
