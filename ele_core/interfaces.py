@@ -23,6 +23,7 @@ from torch import Generator, Tensor, nn
 
 from ele_core.display.notebook import curve, table
 from ele_core.errors import InvalidInput, InvalidOutput, counted
+from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.keys import first_two, fresh_moves, hash_rows, ranks
 from ele_core.numerics.sets import ConvexSet, all_switches
 from ele_core.numerics.sparse import SparseRows, nearest_rows, signs
@@ -564,6 +565,10 @@ class Surrogate(Learner):
         """The embeddings (B, dim) of points, differentiable in the point. Implement it if `differentiable`."""
         raise NotImplementedError(f"{type(self).__name__} does not embed points")
 
+    def estimate_near(self, queries: Tensor, structures: Any) -> PartEnergies | None:
+        """As `estimate`, but for structures that are a move away from structure i; by default None: use `estimate`."""
+        return None
+
     def energy_at(self, queries: Tensor, point: Any) -> Tensor:
         """The energy of point i for query i, differentiable in the point: (B,); by default from `embed_at`.
 
@@ -666,6 +671,14 @@ class InputSpace(Component, ABC, Generic[X]):
         """A random view of each input with the same meaning, for training; by default the inputs themselves."""
         return batch
 
+    def views(self, batch: Tensors) -> Sequence[Tensors]:
+        """All views that `augment` draws from, if they are few, so that predictions can be averaged over them.
+
+        Each view has one row per input, in the same order, and is a function of that input alone. By default the inputs
+        themselves, as the only view.
+        """
+        return [batch]
+
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what `fit` learned into plain files under `folder`."""
@@ -699,6 +712,9 @@ class Backbone(Component, nn.Module, ABC):
 
 class Regressor(Learner):
     """A map from inputs to queries, usually predicted embeddings. Built as `Regressor(config, inputs, surrogate)`."""
+
+    errors: ErrorModel | None = None
+    """How queries differ from embeddings, if `fit` measured it: energies then weigh errors. By default they do not."""
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
         super().__init__(config)

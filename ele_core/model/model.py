@@ -13,6 +13,7 @@ from torch import Tensor
 from ele_core.components.decoders.constraints import as_bound, digest_of, require_obeyed
 from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
 from ele_core.components.decoders.nearest import nearest, sizes_of_own
+from ele_core.components.surrogates.weighted import WeightedSurrogate
 from ele_core.config import RunConfig
 from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError, ModelError
@@ -107,13 +108,13 @@ class Model:
             sizes_of_own(chosen.owner, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)
         asked = {"trace": True} if trace and engine.traces else {}
-
+        surrogate = self.weighted(engine)
         bound = as_bound(constraints, len(queries))
         name = (decoder or self.config.decoder).name
 
         def block(first: int, end: int, context: Context) -> Decoding:
             own = None if bound is None else bound[first:end]
-            problem = Problem(self.space, self.surrogate, owned(chosen, first, end), own)
+            problem = Problem(self.space, surrogate, owned(chosen, first, end), own)
             found = engine.decode(queries[first:end], problem, top_k=top_k, context=context, **asked)
             require_obeyed(found, problem, name)
             return found
@@ -123,11 +124,28 @@ class Model:
         parts = in_blocks(block, len(queries), BLOCK, context, name, stored, key)
         return concatenated(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
 
-    def nearest_candidates(self, queries: Tensor, context: Context) -> Tensor:
-        """The least energy of a candidate for each query: (B,)."""
+    def nearest_candidates(self, queries: Tensor, engine: Decoder, context: Context) -> Tensor:
+        """The least energy of a candidate for each query, by the energies of a decoder: (B,)."""
         assert self.candidates is not None
         chosen = share_of(self.candidates, self.config.candidates.share, context)
-        return nearest(queries, Problem(self.space, self.surrogate, chosen), 1, context)[0][:, 0].cpu()
+        return nearest(queries, Problem(self.space, self.weighted(engine), chosen), 1, context)[0][:, 0].cpu()
+
+    def weighted(self, engine: Decoder) -> Surrogate:
+        """The surrogate by whose energies `engine` decodes, weighted by the errors of the regressor if they are known.
+
+        A decoder that needs a gradient uses the surrogate itself.
+        """
+        errors = None if engine.needs_gradient else self.regressor.errors
+        return self.surrogate if errors is None else WeightedSurrogate(self.surrogate, errors)
+
+    def perfect_queries(self, batch: Any, decoder: Choice | None = None) -> Tensor:
+        """The queries of a regressor without random errors: the embeddings of packed structures.
+
+        Where energies are weighted, it is what the regressor predicts for such structures on average.
+        """
+        embeddings = self.surrogate.embed(batch)
+        used = self.weighted(self.decoder(decoder or self.config.decoder))
+        return used.errors.expected(embeddings) if isinstance(used, WeightedSurrogate) else embeddings
 
     def decoder(self, choice: Choice) -> Decoder:
         """Create the decoder of a choice; refuse one that does not work with this model's surrogate."""

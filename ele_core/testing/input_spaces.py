@@ -129,11 +129,19 @@ def check_input_load_inverts_save(inputs: Inputs) -> None:
 
 @after(check_input_pack_gives_a_batch)
 def check_input_rows_are_independent(inputs: Inputs) -> None:
-    """An input is packed the same alone and among others, and `Batch.cat` joins batches that were packed separately."""
+    """An input is packed the same alone and among others, and `Batch.cat` joins batches that were packed separately.
+
+    The same holds for `views`.
+    """
     space = fitted(inputs)
     values = space.examples()
-    apart = space.Batch.cat([space.pack([value]) for value in values])
-    require(same_tensors(apart, space.pack(values)), "inputs packed one by one differ from those packed together")
+    alone, together = [space.pack([value]) for value in values], space.pack(values)
+    require(
+        same_tensors(space.Batch.cat(alone), together), "inputs packed one by one differ from those packed together"
+    )
+    for number, view in enumerate(space.views(together)):
+        apart = space.Batch.cat([space.views(each)[number] for each in alone])
+        require(same_tensors(apart, view), f"view {number} of an input depends on the other inputs")
 
 
 @after(check_input_pack_gives_a_batch)

@@ -264,7 +264,9 @@ class BeamSearch:
         """Structures one move away, and their rows of the beam; `_expand` removes repeated ones."""
         space, limit = self.problem.space, self.config.moves
         if self.estimate is not None:
-            return space.best_moves(beam.structures, self.estimate[beam.owner], REPEATS * self._limit)
+            near = self.problem.surrogate.estimate_near(self.queries[beam.owner], beam.structures)
+            estimate = self.estimate[beam.owner] if near is None else near
+            return space.best_moves(beam.structures, estimate, REPEATS * self._limit)
         if limit is None:
             return space.moves(beam.structures)
         return space.neighbours(beam.structures, self._gradient(beam), limit)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 import torch
 from torch import Generator, Tensor, nn
@@ -21,12 +22,15 @@ from ele_core.interfaces import (
     Surrogate,
     Takes,
 )
+from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
 
 REGRESSION = Stage("regression", decides="validation_error")
+ERRORS = "errors."
+"""Before the names of the tensors of the error model."""
 CHUNK = 1024
 """Inputs predicted at once."""
 
@@ -50,6 +54,12 @@ class NeuralRegressor(NetworkLearner, Regressor):
         """The network on inputs."""
         training: Training = Training(batch_size=128, epochs=20)
         """How the backbone is trained."""
+        average_views: bool = False
+        """Whether a prediction is the mean over all views of an input (`InputSpace.views`), such as the flips and
+        rotations of a picture: fewer errors, and as many times the work. Validation uses the input alone."""
+        weigh_errors: bool = False
+        """Whether energies weigh the directions of the embedding by the errors of the predictions for validation pairs,
+        of which there should be hundreds. Not for decoders that need a gradient, such as `pgd`."""
 
     config: Config
 
@@ -58,6 +68,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
         choice, dim = self.config.backbone, surrogate.dim
         backbone: Backbone = create_part(self, "backbone", choice, inputs, dim, path="regressor.backbone")
         self.network = self.around(backbone).eval()
+        self.errors = ErrorModel(dim) if self.config.weigh_errors else None
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the regression."""
@@ -88,7 +99,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
             return self.error(self._query(views.to(context.device)), targets[rows.to(targets.device)])
 
         def evaluate() -> dict[str, float]:
-            predicted = context.processes.spread(self.predict, validation[0])
+            predicted = context.processes.spread(self._predict, validation[0])
             return {REGRESSION.decides: self.error(predicted, validation_targets).mean().item()}
 
         optimise(
@@ -103,8 +114,37 @@ class NeuralRegressor(NetworkLearner, Regressor):
             context=context,
             stage=REGRESSION,
         )
+        if self.errors is not None:
+            predicted = context.processes.spread(self.predict, validation[0])
+            self.errors.to(context.device).fit(predicted, validation_targets)
+
+    def state(self) -> dict[str, Tensor]:
+        """The weights of the network, and the error model if there is one."""
+        errors = {} if self.errors is None else self.errors.state_dict()
+        return {**super().state(), **{f"{ERRORS}{name}": value for name, value in errors.items()}}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the weights of the network and the error model."""
+        super().restore({name: value for name, value in state.items() if not name.startswith(ERRORS)})
+        if self.errors is not None:
+            own = {name.removeprefix(ERRORS): value for name, value in state.items() if name.startswith(ERRORS)}
+            self.errors.load_state_dict(own)
+
+    def to(self, device: torch.device) -> Self:
+        """Move the network and the error model."""
+        if self.errors is not None:
+            self.errors.to(device)
+        return super().to(device)
 
     def predict(self, inputs: Tensors) -> Tensor:
+        """Packed inputs → (B, dim), normalised if embeddings are; the mean over all views if so configured."""
+        if not self.config.average_views:
+            return self._predict(inputs)
+        views = [self._predict(view) for view in self.inputs.views(inputs)]
+        mean = torch.stack(views).mean(dim=0)
+        return functional.normalize(mean, dim=1) if self.surrogate.spherical else mean
+
+    def _predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are; inputs of similar length are computed together."""
         device = next(self.network.parameters()).device
         if len(inputs) == 0:

@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ele_core.components.training.best_weights import Kept, snapshot
+from ele_core.components.training.muon import Muon
 from ele_core.components.training.stopwatch import Plan, Stopwatch
 from ele_core.data.batches import Batches, steps_per_epoch
 from ele_core.display.text import in_words
@@ -37,16 +38,22 @@ class Training(ComponentConfig):
     is fixed. None: train for `epochs`."""
     batch_size: int = Field(128, ge=1)
     """Examples per step."""
+    optimiser: Literal["adamw", "muon"] = "adamw"
+    """How weights follow gradients. `muon` moves the matrices of hidden layers in all directions equally fast: often
+    fewer steps for the same error, each a little slower."""
     learning_rate: float = Field(1e-3, gt=0)
-    """Peak learning rate of AdamW."""
+    """Peak learning rate."""
     weight_decay: float = Field(0.0, ge=0)
-    """Decoupled weight decay of AdamW."""
+    """Decoupled weight decay."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """The learning rate after warm-up: down to zero along a cosine, or constant."""
     warmup: float = Field(0.05, ge=0, lt=1)
     """Share of all steps in which the learning rate rises linearly from zero."""
     clip: float | None = Field(1.0, gt=0)
     """Gradients of a larger norm are scaled down to this one; None: no clipping."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """The numbers that products of matrices and convolutions are computed with in training; weights, losses and
+    evaluations are float32. `bfloat16` is about twice as fast for convolutions on processors that have it."""
     average: float = Field(0.0, ge=0, lt=1)
     """Decay of the exponential moving average of the weights that is evaluated and kept; 0: the weights themselves."""
     evaluations: int = Field(20, ge=1)
@@ -159,7 +166,9 @@ def make_step(state: TrainingState, objective: nn.Module, context: Context, name
     scale = processes.count / len(rows) if len(own) else 0.0
     with seeded(context, name, "dropout", step):
         generator = torch.Generator().manual_seed(context.own_seed(name, "step", step))
-        value = objective(own if len(own) else rows[:1], generator).sum() * scale
+        with torch.autocast(context.device.type, torch.bfloat16, enabled=state.training.precision == "bfloat16"):
+            losses = objective(own if len(own) else rows[:1], generator)
+        value = losses.float().sum() * scale
     problem = state.move(value, processes)
     if problem is not None:
         state.source.restore(before)
@@ -204,9 +213,7 @@ class TrainingState:
         self.timed = steps is None
         self.plan = None if steps is None else Plan(steps, training.evaluations)
         self.step = 0
-        self.optimiser = torch.optim.AdamW(
-            module.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
-        )
+        self.optimiser = optimiser_of(module, training)
         self.kept = Kept(module, training.average)
         self.losses: list[Tensor] = []
 
@@ -298,6 +305,14 @@ class TrainingState:
         if self.timed and "plan" in saved.values:
             self.plan = Plan(*saved.values["plan"])
         self.kept.resume(saved.part("average"), saved.part("best"), saved.values["best"], saved.values["stale"])
+
+
+def optimiser_of(module: nn.Module, training: Training) -> torch.optim.AdamW:
+    """The optimiser of the weights of `module`, at its peak learning rate."""
+    rate, decay = training.learning_rate, training.weight_decay
+    if training.optimiser == "muon":
+        return Muon(module, lr=rate, weight_decay=decay)
+    return torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=decay)
 
 
 def rate(step: int, total: int, training: Training) -> float:

@@ -93,9 +93,8 @@ def calibrate(model: Model, inputs: Tensors, truths: Truths, source: str, contex
 
 def candidate_energies(model: Model, queries: Tensor, decoder: Choice | None, context: Context) -> Tensor | None:
     """The least energy (B,) of a candidate for each query; None if the decoder does not look at candidates."""
-    if not model.decoder(decoder or model.config.decoder).uses_candidates:
-        return None
-    return model.nearest_candidates(queries, context)
+    engine = model.decoder(decoder or model.config.decoder)
+    return model.nearest_candidates(queries, engine, context) if engine.uses_candidates else None
 
 
 def narrowed(found: Decoding, top_k: int) -> Decoding:

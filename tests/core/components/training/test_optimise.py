@@ -512,3 +512,58 @@ def test_given_steps_replace_minutes():
     timed(Pace(), recorder, steps=8)
     assert recorder.steps("test") == [2, 4, 6, 8]
     assert not recorder.messages
+
+
+# -- optimisers and precision ---------------------------------------------------------------------------------------
+
+
+class Layers(nn.Module):
+    """Three linear layers, so that one is hidden; remembers the type of its products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))
+        self.types: set[torch.dtype] = set()
+
+    def error(self) -> Tensor:
+        outputs = self.layers(torch.eye(4))
+        self.types.add(outputs.dtype)
+        return (outputs.float() - 1).square().sum()
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_each_optimiser_learns_in_each_precision_and_evaluates_in_float32(optimiser, precision):
+    module, evaluated = Layers(), Layers()
+
+    def evaluate() -> dict[str, float]:
+        evaluated.load_state_dict(module.state_dict())
+        return {"error": evaluated.error().item()}
+
+    before = module.error().item()
+    module.types.clear()
+    options = {"epochs": 5, "learning_rate": 0.01, "optimiser": optimiser, "precision": precision}
+    train(module, lambda rows, _: module.error().expand(len(rows)), evaluate, **options)
+    assert module.types == {getattr(torch, precision)}
+    assert evaluated.types == {torch.float32}
+    assert all(weight.dtype == torch.float32 for weight in module.parameters())
+    assert module.error().item() < before / 4
+
+
+def test_a_training_with_muon_that_was_stopped_ends_with_the_same_weights():
+    options = {"optimiser": "muon", "learning_rate": 0.01, "steps": 12, "evaluations": 3}
+
+    def run(work: Work) -> Layers:
+        module = Layers()
+        loss = lambda rows, _: module.error().expand(len(rows))  # noqa: E731
+        train(module, loss, lambda: {"error": module.error().item()}, work=work, **options)
+        return module
+
+    work = Memory(stop_after=7)
+    with pytest.raises(Stopped):
+        run(work)
+    whole, resumed = run(Memory()), run(Memory(work.kept))
+    for name, weight in whole.named_parameters():
+        assert torch.equal(weight, resumed.get_parameter(name)), name
