@@ -57,6 +57,6 @@ STUDIES = (
         title="Graphs of up to 20 coloured cells from pictures",
         scales=scales(20, ("output.max_nodes=20",)),
         metrics=("exact", "ged_with_edges"),
-        rows=rows(TWENTY, {"small": (EPOCHS.format(6),), "full": (EPOCHS.format(2),)}),
+        rows=rows(TWENTY, {"small": (EPOCHS.format(6),)}),
     ),
 )
