@@ -61,6 +61,12 @@ def files(*names: str) -> Callable[[Path], dict]:
     return lambda place: {name: (place / name).read_bytes().hex() for name in names}
 
 
+def report_results(place: Path) -> dict:
+    """A report without the number of inputs for which it had the time to rank candidates."""
+    text = (place / "run/report.html").read_text()
+    return {"report.html": re.sub(r"The first [\d,]+ of the inputs", "", text)}
+
+
 def sweep_results(place: Path) -> dict:
     """The measurements of a sweep without their times."""
     text = (place / "run/sweep/sweep.json").read_text()
@@ -91,7 +97,7 @@ def cases() -> list[Case]:
             "predict", ("predict", "run", "inputs.txt", "--decoder", "pgd", "-o", "out.csv", "-q"), files("out.csv"), 25
         ),
         Case("sweep", ("sweep", "run", *SWEEP, "-q"), sweep_results, 20),
-        Case("report", ("report", "run", "-q"), files("run/report.html"), 20),
+        Case("report", ("report", "run", "-q"), report_results, 20),
         Case("tune", tune, tune_results, 20),
     ]
 
