@@ -97,7 +97,7 @@ def cases() -> list[Case]:
             "predict", ("predict", "run", "inputs.txt", "--decoder", "pgd", "-o", "out.csv", "-q"), files("out.csv"), 25
         ),
         Case("sweep", ("sweep", "run", *SWEEP, "-q"), sweep_results, 20),
-        Case("report", ("report", "run", "-q"), report_results, 20),
+        Case("report", ("report", "run", "--limit", 40, "-q"), report_results, 20),
         Case("tune", tune, tune_results, 20),
     ]
 
