@@ -580,7 +580,7 @@ def drill_commands() -> str:
             ]
         )
     total = sum(row["times"] for row in found["kills"])
-    lines.append(["all", f"{total}", *["" for _ in range(4)]])
+    lines.append(["all", f"{total} of {found['asked_for']['kills']} asked for", *["" for _ in range(4)]])
     heads = [
         "command",
         "kills",

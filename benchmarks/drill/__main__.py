@@ -1,6 +1,6 @@
 """The drill: kills, stops, full disks, hostile folders and random inputs, and a record of what came of them.
 
-    python benchmarks/drill [--kills N] [--inputs N] [--only PART ...] [--work FOLDER] [--output FILE]
+    python benchmarks/drill [--kills N] [--inputs N] [--only PART ...] [--summary] [--work FOLDER] [--output FILE]
 
 - `kills`: every long command is killed with SIGKILL at random moments and given again; it must end with the same bytes
   as without a kill, and leave no temporary file.
@@ -44,9 +44,10 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, default=Path("runs/drill"), help="a folder to work in (default runs/drill)"
     )
+    parser.add_argument("--summary", action="store_true", help="run nothing: only the summary of the results so far")
     parser.add_argument("--output", type=Path, help="write the summary as JSON")
     options = parser.parse_args()
-    work, parts = options.work.resolve(), options.only or PARTS
+    work, parts = options.work.resolve(), () if options.summary else options.only or PARTS
     journal = Journal(work / "journal.jsonl")
     if "inputs" in parts:
         inputs_all(journal, options.inputs)
@@ -63,6 +64,7 @@ def main() -> None:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": {"ele": __version__, "python": platform.python_version(), "torch": str(torch.__version__)},
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "system": platform.system()},
+        "asked_for": {"kills": options.kills, "inputs": options.inputs},
         **summary(journal),
     }
     print(json.dumps(result, indent=2))

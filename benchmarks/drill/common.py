@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 CONFIG = """
@@ -77,10 +79,61 @@ def ele(place: Path, *words: object, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command(*words), cwd=place, env=environment(), **settings, **options)
 
 
-def start(place: Path, *words: object) -> subprocess.Popen:
-    """Start a command in the folder `place`."""
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command(*words), cwd=place, env=environment(), start_new_session=True, **silent)
+class Command:
+    """A command in a process of its own: a fork of this one, which has imported what all commands import.
+
+    Most of the time of a short command is that of its imports; forked, it is struck where it works.
+    """
+
+    def __init__(self, place: Path, *words: object) -> None:
+        import ele_core.cli
+        import ele_core.report.comparison
+        import ele_core.runs.run  # noqa: F401  # imported before the fork
+
+        self.returncode: int | None = None
+        self.errors = place / "errors.txt"
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._run(place, words)
+
+    def _run(self, place: Path, words: tuple) -> None:
+        from ele_core.cli import main
+
+        code = 1
+        try:
+            os.setsid()
+            os.chdir(place)
+            os.environ.update(environment())
+            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+            os.dup2(os.open("errors.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+            sys.argv = ["ele", *map(str, words)]
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        finally:
+            os._exit(code)
+
+    def wait(self, timeout: float = LONGEST) -> int:
+        """Wait for the end; `subprocess.TimeoutExpired` if it takes longer."""
+        deadline = time.monotonic() + timeout
+        while self.returncode is None:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("ele", timeout)
+            else:
+                time.sleep(0.005)
+        return self.returncode
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    @property
+    def said(self) -> str:
+        """What it wrote to standard error."""
+        return self.errors.read_text(errors="replace") if self.errors.exists() else ""
 
 
 def fresh(place: Path, run: Path | None = None) -> Path:

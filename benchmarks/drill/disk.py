@@ -12,20 +12,20 @@ LIMITS = (100, 2_000, 20_000)
 
 
 def disk_all(work: Path, journal: Journal) -> None:
-    """Every command with files that may not grow; then, for the superuser, on a full and on a read-only file system."""
-    for case in cases():
-        if case.processes > 1:
-            continue
-        expected, _ = undisturbed(case, work)
-        for limit in LIMITS:
+    """Every command with files that may not grow, and, if we may mount, on a full and on a read-only file system."""
+    alone = [case for case in cases() if case.processes == 1]
+    for limit in LIMITS:
+        for case in alone:
             name = f"{case.name}, files of at most {limit:,} bytes"
             if not journal.has("disk", name):
+                expected, _ = undisturbed(case, work)
                 place = case.place(work, "full")
                 journal.add("disk", name, command=case.name, **limited(case, place, limit, expected))
-        for kind in ("full", "read-only"):
+    for kind in ("full", "read-only"):
+        for case in alone:
             name = f"{case.name}, {kind} file system"
             if not journal.has("disk", name):
-                found = mounted(case, work, kind, expected)
+                found = mounted(case, work, kind, undisturbed(case, work)[0])
                 if found is not None:
                     journal.add("disk", name, command=case.name, **found)
 
