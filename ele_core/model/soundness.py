@@ -63,10 +63,9 @@ def disagreement(candidates: Candidates, surrogate: Surrogate) -> str | None:
     """Return why the embeddings of some candidates, drawn anew at each call, are not those of the encoder, or None."""
     generator = torch.Generator().manual_seed(secrets.randbits(63))
     rows = torch.randperm(len(candidates), generator=generator)[:SAMPLED]
-    stored, fresh = (
-        candidates.embeddings[rows.to(candidates.embeddings.device)],
-        surrogate.embed(candidates.batch[rows]),
-    )
+    stored = candidates.embeddings[rows.to(candidates.embeddings.device)].float()
+    alike = surrogate.embed if stored.shape[1] == surrogate.dim else surrogate.compact
+    fresh = alike(candidates.batch[rows]).float()
     apart = (stored - fresh.to(stored.device)).norm(dim=1)
     longest = torch.maximum(stored.norm(dim=1), fresh.to(stored.device).norm(dim=1)).max()
     if bool((apart <= TOLERANCE * longest).all()):

@@ -53,7 +53,7 @@ class NearestRegressor(Regressor):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the training inputs and the embeddings of their outputs."""
         stored, queries = Snapshot(state).part("inputs"), state["queries"]
-        if queries.dtype != self.queries.dtype:
+        if queries.dtype not in (torch.float32, torch.float64):
             raise ModelError("the queries of the training inputs have another type.", fix="Save the model again.")
         self.queries = queries
         if not stored and not queries.numel():  # saved before `fit`

@@ -341,7 +341,8 @@ def test_debug_data_says_which_columns_it_took_and_how_outputs_are_cut(ele, tmp_
     (tmp_path / "pairs.csv").write_text("id,word,phonemes\n" + "1,cab,K AE B\n2,back,B AE K\n" * 6)
     lines = ele("debug", "data", "number-words", "--data", "pairs.csv").out.splitlines()
     assert lines[0].startswith("input: column 'id' (the first); output: column 'phonemes' (the last); 1 other is not")
-    assert lines[1] == "output: tokens separated by spaces, 3 different; at most 3 in a text"
+    assert lines[1].startswith("warning: the inputs are numbers, but are read as text")
+    assert lines[2] == "output: tokens separated by spaces, 3 different; at most 3 in a text"
 
 
 def test_a_column_without_a_file_is_a_usage_error(ele):

@@ -26,7 +26,7 @@ class TwoWays:
 
     def __init__(self, right: str, queries: torch.Tensor) -> None:
         self.right, self.queries, self.way = right, queries, ""
-        self.ways = ["stacked", "copied"]
+        self.ways, self.errors = ["stacked", "copied"], None
 
     def choose(self, way: str) -> None:
         self.way = way
