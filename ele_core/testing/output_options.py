@@ -17,13 +17,12 @@ from ele_core.testing.samples import Space
 def check_infer_obeys_each_option(space: Space) -> None:
     """`infer` keeps each option that is given alone, also if it is not the default, and writes into no options."""
     cls, objects = type(space), space.examples()
-    for name, value in other_values(space):
+    for name, value, wanted in other_values(space):
         options = {name: value}
         try:
             found = cls.infer(objects, options)
         except (EleError, ValidationError):  # the value does not suit the objects, and that is said
             continue
-        wanted = getattr(cls.Config(**{**dict(found), name: value}), name)
         same = options == {name: value}
         require(same, f"`infer` changes the options that it is given: {name}={value!r} became {options}")
         kept = getattr(found, name)
@@ -33,16 +32,16 @@ def check_infer_obeys_each_option(space: Space) -> None:
     require(not options, f"`infer` writes into the options that it is given: {options}. Make a dict of your own")
 
 
-def other_values(space: Space) -> Iterator[tuple[str, Any]]:
-    """Each option of a space with other values that its configuration accepts."""
+def other_values(space: Space) -> Iterator[tuple[str, Any, Any]]:
+    """Each option of a space with other values that its configuration accepts, as given and as it holds them."""
     cls, current = type(space), dict(space.config)
     for name, field in cls.Config.model_fields.items():
         for value in candidates(current[name], field.annotation):
             try:
-                cls.Config(**{**current, name: value})
+                config = cls.Config(**{**current, name: value})
             except ValidationError:
                 continue
-            yield name, value
+            yield name, value, getattr(config, name)
 
 
 def candidates(value: Any, annotation: Any) -> list[Any]:
