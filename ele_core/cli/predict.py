@@ -110,7 +110,7 @@ def predict(
     from ele_core.model.constraints import from_options
     from ele_core.model.predict import predict_texts
     from ele_core.model.prediction_table import PredictionTable, check_target
-    from ele_core.model.trust.judged import UNCALIBRATED
+    from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
     from ele_core.model.trust.sets import promised
     from ele_core.runs.run import context_for
     from ele_core.runs.saved import open_model
@@ -158,6 +158,12 @@ def predict(
                 context.monitor.message(said)
             if model.calibration is None:
                 context.monitor.message(f"{UNCALIBRATED}. Add one: ele calibrate {run}")
+            elif said := without_confidence(model, None, choices, bound):
+                context.monitor.message(said)
+            elif min_confidence:
+                kept = sum(each.best is not None for each in predictions)
+                told = f"{kept:,} of {counted(len(predictions), 'input')} have an answer"
+                context.monitor.message(f"{told} of at least this confidence: {min_confidence:g}")
             if predictions.unlike_training:
                 many = f"{len(predictions.unlike_training):,} of {counted(len(predictions), 'input')}"
                 context.monitor.message(f"unlike the training inputs: {many}; see the column unlike_training")

@@ -14,6 +14,9 @@ from ele_core.data.rejected import Rejected
 from ele_core.errors import DataError, counted
 from ele_core.numerics.tensors import Tensors
 
+LEAST_CALIBRATION = 20
+"""The least number of pairs to calibrate with."""
+
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
@@ -54,6 +57,10 @@ class DataSet:
         """
         count = int(example.max()) + 1 if len(example) else 0
         number = round(size * count) if size < 1 else int(size)
+        if number < LEAST_CALIBRATION:
+            what = f"{counted(number, 'pair')} cannot tell how far to trust predictions."
+            fix = f"Set calibration.pairs to {LEAST_CALIBRATION} or more, or to 0 for no calibration."
+            raise DataError(what, where="calibration.pairs", fix=fix)
         if number >= count > 0:
             what = f"{counted(count, 'training pair')} cannot give {number} for the calibration and leave some."
             raise DataError(what, where="data", fix="Set calibration.pairs lower, or bring more pairs.")

@@ -287,9 +287,9 @@ def read_examples(
 
     The columns, and whether an input can have several right outputs, are those of `config.data`, if there is one.
     """
-    options = config.data
-    wanted = [(options and options.input) or FIRST, (options and options.output) or LAST]
+    options, wanted = config.data, columns_of(config)
     table = read_table(file, wanted, readers(config.registry))
+    context.monitor.message(describe_columns(table, wanted))
     left, right = (table.cells(places) for places in table.places(wanted))
     inputs.read_beside(file)
     (rows, values, outputs), rejected = parse_pairs(inputs, space.parser(dict(space.config)), left, right, context)
@@ -298,7 +298,7 @@ def read_examples(
     values = [values[i] for i in accepted]
     batches, _, unpackable = accept(values, inputs.pack)
     rejected += [Rejected(rows[accepted[i]], inputs.format(values[i]), reason) for i, reason in unpackable]
-    refuse(located(rejected, table.lines), file)
+    refuse(located(rejected, table.lines), file, fix="Correct them, or remove them from the file.")
     if not values:
         raise DataError("there are no pairs.", where=file)
     every = torch.arange(len(values))
@@ -307,6 +307,23 @@ def read_examples(
     data = dataclasses.replace(data, any_truth=bool(options and options.any_truth))
     first, truths = examples(data, every, inputs.format)
     return type(batches[0]).cat(batches)[first], truths
+
+
+def read_inputs(file: str, config: RunConfig, inputs: InputSpace[Any]) -> list[str]:
+    """The inputs of a file as texts; those that cannot be read are left out."""
+    wanted = columns_of(config)
+    table = read_table(file, wanted, readers(config.registry))
+    cells = table.cells(table.places(wanted)[0])
+    inputs.read_beside(file)
+    vectors = inputs.takes_vectors or inputs.takes_arrays
+    found = (parsed(inputs.parse, cells, row, [], vectors=vectors) for row in range(len(cells)))
+    return [inputs.format(value) for value in found if value is not None]
+
+
+def columns_of(config: RunConfig) -> list[str | int]:
+    """The columns of inputs and outputs, by default the first and the last."""
+    options = config.data
+    return [(options and options.input) or FIRST, (options and options.output) or LAST]
 
 
 def described(space: OutputSpace[Any, Any]) -> str:

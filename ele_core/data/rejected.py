@@ -59,7 +59,7 @@ def located(rejected: Sequence[Rejected], lines: Sequence[int] | None) -> list[R
     return ordered if lines is None else [dataclasses.replace(each, line=lines[each.row]) for each in ordered]
 
 
-def refuse(rejected: Sequence[Rejected], source: str, *, skipping: bool = False) -> None:
+def refuse(rejected: Sequence[Rejected], source: str, *, skipping: bool = False, fix: str = "") -> None:
     """Raise one error that lists the rejected rows, if there are any; `skipping`: such rows are left out already."""
     if not rejected:
         return
@@ -67,5 +67,5 @@ def refuse(rejected: Sequence[Rejected], source: str, *, skipping: bool = False)
     if len(rejected) > SHOWN:
         lines.append(f"  … and {len(rejected) - SHOWN:,} more")
     what = f"{counted(len(rejected), 'row')} cannot be used{', and no row is left' if skipping else ''}"
-    fix = "Check the columns." if skipping else "Correct them, or leave them out with --on-error skip."
+    fix = fix or ("Check the columns." if skipping else "Correct them, or leave them out with --on-error skip.")
     raise DataError(f"{what}:\n" + "\n".join(lines) + "\n", where=source, fix=fix)

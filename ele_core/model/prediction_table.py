@@ -86,13 +86,18 @@ class PredictionTable:
         numbers = [names[name] for name in predictions.numbers]
         as_json = suffix in JSONL or (as_json and suffix not in PARQUET)
         if as_json or suffix in PARQUET:
-            rows = [{**row, **{name: float(row[name]) if row[name] else None for name in numbers}} for row in rows]
+            rows = [{**row, **{name: as_number(row[name]) for name in numbers}} for row in rows]
         if as_json:
             return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
         if suffix in PARQUET:
             return as_parquet(rows, self.columns(predictions), target)
         texts = [{name: "" if value is None else as_text(value) for name, value in row.items()} for row in rows]
         return as_csv(texts, self.columns(predictions), "\t" if suffix == ".tsv" else ",").encode()
+
+
+def as_number(text: str) -> float | int | None:
+    """A cell as a number, whole if it is written so; None if it is empty."""
+    return None if not text else int(text) if text.isdecimal() else float(text)
 
 
 def check_target(target: str) -> None:

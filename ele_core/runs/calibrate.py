@@ -6,10 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from ele_core.config import DataConfig
-from ele_core.data.prepare import read_examples
-from ele_core.errors import DataError
+import torch
+
+from ele_core.config import DataConfig, RunConfig
+from ele_core.data.prepare import read_examples, read_inputs
+from ele_core.errors import DataError, EleError
 from ele_core.files.locks import locked
+from ele_core.files.signatures import SIGNATURE
 from ele_core.model.files import save_model
 from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder
@@ -46,6 +49,8 @@ def calibrate_run(
     context = context_for(model.config, monitor, Processes())
     with locked(Path(folder) / CHECKPOINTS / "lock", "calibrating or training"):
         if data is not None:
+            if isinstance(opened, Run):
+                require_new(opened, model, data, context)
             model = from_file(model, data, context)
         elif isinstance(opened, Run):
             model = from_splits(model, opened, context)
@@ -53,8 +58,28 @@ def calibrate_run(
             what = "a saved model has no data of its own."
             raise DataError(what, where=str(folder), fix="Give pairs: ele calibrate FOLDER --data FILE.")
         stored = dataclasses.replace(opened.model(), calibration=model.calibration)
+        signed = (model_folder(folder) / SIGNATURE).exists()
         save_model(stored, model_folder(folder))
+        if signed and not (model_folder(folder) / SIGNATURE).exists():
+            context.monitor.message("the model has changed, so its signature was removed: sign it again with ele sign")
     return model
+
+
+def require_new(run: Run, model: Model, data: DataConfig, context: Context) -> None:
+    """Warn of inputs of a file that the training saw, and refuse a file that holds no others."""
+    try:
+        seen = run.data(context).data
+    except EleError:  # the data of the training cannot be read any more: nothing to compare with
+        return
+    known = set(map(model.inputs.format, seen.inputs_at(torch.cat([seen.train, seen.validation]))))
+    asked = read_inputs(data.file, with_columns(model, data), model.inputs)
+    shared = sum(text in known for text in asked)
+    if shared and shared == len(asked):
+        what = f"all {shared:,} inputs were in the training, where predictions are better than for new inputs."
+        raise DataError(what, where=data.file, fix="Give new pairs, or leave --data out.")
+    if shared:
+        told = f"{shared:,} of {len(asked):,} inputs of {data.file} were in the training"
+        context.monitor.message(f"warning: {told}: confidence and coverage will promise too much")
 
 
 def from_splits(model: Model, run: Run, context: Context) -> Model:
@@ -68,8 +93,12 @@ def from_splits(model: Model, run: Run, context: Context) -> Model:
 
 def from_file(model: Model, data: DataConfig, context: Context) -> Model:
     """Calibrate with the pairs of a file; columns that are not named are those of the training."""
+    inputs, truths = read_examples(data.file, with_columns(model, data), model.space, model.inputs, context)
+    return calibrate(model, inputs, truths, Path(data.file).name, context)
+
+
+def with_columns(model: Model, data: DataConfig) -> RunConfig:
+    """The configuration of the model with the columns of `data`; those that it does not name are of the training."""
     trained = model.config.data
     columns = data if trained is None else trained.model_copy(update=data.model_dump(exclude_none=True))
-    config = model.config.model_copy(update={"data": columns})
-    inputs, truths = read_examples(data.file, config, model.space, model.inputs, context)
-    return calibrate(model, inputs, truths, Path(data.file).name, context)
+    return model.config.model_copy(update={"data": columns})

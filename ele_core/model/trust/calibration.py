@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ele_core.config import RunConfig
+from ele_core.data.dataset import LEAST_CALIBRATION
 from ele_core.data.truths import Truths
 from ele_core.errors import DataError, ModelError, counted
 from ele_core.files.archive import brief, read_json, read_tensors, save_tensors
@@ -25,8 +26,6 @@ from ele_core.runtime.work import Snapshot, prefixed
 
 FILE, TENSORS = "calibration.json", "calibration.safetensors"
 FORMAT = 1
-LEAST = 20
-"""The least number of pairs to calibrate with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +82,9 @@ def fit_calibration(
     source: str,
 ) -> Calibration:
     """Learn from the structures `found` for the inputs of pairs, and the least energy of a `candidate` for each."""
-    if len(truths) < LEAST:
-        what = f"{counted(len(truths), 'pair')} are too few to calibrate with; at least {LEAST} are needed."
-        raise DataError(what, where=source, fix="Set calibration.pairs higher and train again, or give more pairs.")
+    if len(truths) < LEAST_CALIBRATION:
+        what = f"too few to calibrate with: {counted(len(truths), 'pair')}, and at least {LEAST_CALIBRATION} are needed"
+        raise DataError(f"{what}.", where=source, fix="Give more pairs.")
     first = found.energies[:, 0].double()
     scale = float(first.median().clamp(min=1e-12))
     rank, known = rank_of_truth(space, found, truths), signals(found.energies, candidate, scale)

@@ -37,9 +37,11 @@ class Trust:
 
     @property
     def expected(self) -> Mapping[str, Tensor]:
-        """Name of a metric → (B,) its expected value."""
+        """Name of a metric → (B,) its expected value, at most the largest that an answer of the calibration had."""
         model, name = self.calibration.expected, self.calibration.metric
-        return {} if model is None or name is None else {name: model(self.signals)}
+        if model is None or name is None:
+            return {}
+        return {name: model(self.signals).clamp(max=float(self.calibration.losses[:, 0].max()))}
 
 
 def decode(
@@ -76,7 +78,8 @@ def without_confidence(
     if candidates is not None:
         return "no confidence: the model was calibrated with its own candidates"
     if not model.calibration.fits(model.config, decoder):
-        return f"no confidence: the model was calibrated with other decoding options: {model.calibration.decoder.name}"
+        own = model.calibration.decoder.name
+        return f"no confidence: the model was calibrated for other options of decoding ({own}); calibrate it for these"
     return ""
 
 

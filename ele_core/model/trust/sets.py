@@ -48,19 +48,24 @@ class Promise:
     """The most that the distance of the truth to the nearest structure of the set may be on average."""
 
     def __post_init__(self) -> None:
+        if self.by is not None and self.coverage is None:
+            raise ConfigError("goes with a coverage.", where="by", fix="Give a coverage, and no risk.")
         if (self.coverage is None) == (self.risk is None):
             raise ConfigError("give a coverage or a risk, one of them.", where="prediction sets")
-        if self.coverage is not None and not 0 < self.coverage < 1:
-            raise ConfigError(f"should be between 0 and 1, not {self.coverage:g}.", where="coverage")
-        if self.risk is not None and not self.risk > 0:
-            raise ConfigError(f"should be above 0, not {self.risk:g}.", where="risk")
-        if self.by is not None and self.coverage is None:
-            raise ConfigError("goes with a coverage.", where="by", fix="Give a coverage too.")
+        if self.coverage is not None and not (is_number(self.coverage) and 0 < self.coverage < 1):
+            raise ConfigError(f"should be a number above 0 and below 1, not {self.coverage!r}.", where="coverage")
+        if self.risk is not None and not (is_number(self.risk) and 0 < self.risk < math.inf):
+            raise ConfigError(f"should be a finite number above 0, not {self.risk!r}.", where="risk")
 
     def __str__(self) -> str:
         if self.coverage is None:
             return f"risk at most {self.risk:g}"
         return f"coverage {self.coverage:g}" + (f" for each {self.by}" if self.by else "")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that can be compared."""
+    return isinstance(value, int | float) and not math.isnan(value)
 
 
 def promised(coverage: float | None, by: str | None, risk: float | None) -> Promise | None:
@@ -140,6 +145,8 @@ def require_promise(
     constraints: Any | None = None,
 ) -> None:
     """Refuse a promise, or a least confidence, that the model cannot keep for such predictions."""
+    if not (is_number(least_confidence) and 0 <= least_confidence <= 1):
+        raise ConfigError(f"should be a number from 0 to 1, not {least_confidence!r}.", where="min_confidence")
     if promise is None and not least_confidence:
         return
     if reason := without_confidence(model, decoder, candidates, constraints):
@@ -184,7 +191,8 @@ def require_finite(scores: Tensor, coverage: float, group: str) -> float:
     if math.isinf(limit):
         most = math.floor(1000 * most_coverage(scores)) / 1000
         what = f"{coverage:g} cannot be promised{of}: the truth is not among the structures found often enough."
-        fix = f"Ask for at most {most:g}, or find more: ele calibrate RUN --set calibration.structures=100."
+        more = "ele calibrate RUN --set calibration.structures=100, and a decoder that searches more widely."
+        fix = f"Ask for at most {most:g}, or find more structures: {more}"
         raise DataError(what, where=where, fix=fix)
     return limit
 

@@ -98,11 +98,15 @@ def test_coverage_for_each_size_holds_within_the_groups(calibrated, pairs):
     ("asked", "reason"),
     [
         ({"coverage": 0.999}, "needs at least 999 calibration pairs, and there are 120"),
-        ({"coverage": 1.5}, "between 0 and 1"),
+        ({"coverage": 1.5}, "above 0 and below 1"),
+        ({"coverage": math.nan}, "above 0 and below 1"),
+        ({"coverage": "x"}, "above 0 and below 1, not 'x'"),
         ({"coverage": 0.9, "risk": 1.0}, "one of them"),
-        ({"by": "length"}, "one of them"),
+        ({"by": "length"}, "goes with a coverage"),
         ({"risk": 0.01}, "cannot be promised"),
         ({"risk": -1}, "above 0"),
+        ({"risk": math.inf}, "finite"),
+        ({"min_confidence": math.nan}, "from 0 to 1"),
     ],
 )
 def test_promises_that_cannot_be_kept_are_refused_with_the_reason(calibrated, pairs, asked, reason):
@@ -111,7 +115,7 @@ def test_promises_that_cannot_be_kept_are_refused_with_the_reason(calibrated, pa
 
 
 def test_too_few_pairs_are_refused_with_the_number_needed(predictor, pairs):
-    with pytest.raises(DataError, match="5 pairs are too few to calibrate with; at least 20"):
+    with pytest.raises(DataError, match="too few to calibrate with: 5 pairs, and at least 20"):
         copy.copy(predictor).calibrate(pairs[0][:5], pairs[1][:5])
 
 
