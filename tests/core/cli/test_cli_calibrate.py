@@ -126,3 +126,25 @@ def test_pairs_set_aside_in_training_are_used_and_listed(settings, tmp_path):
     assert len(parts[2]) == 40
     assert sum(map(len, parts)) == len(set.union(*parts)), "no pair is in two parts"
     assert json.loads((run / "model" / "calibration.json").read_text())["source"] == "calibration split"
+
+
+def test_a_file_of_the_training_is_refused_and_one_with_some_of_its_inputs_is_warned_of(tmp_path):
+    from ele_sequences.number_words import draw, spell
+
+    pairs, mixed, new = tmp_path / "pairs.csv", tmp_path / "mixed.csv", tmp_path / "new.csv"
+    lines = [f'"{spell(number)}",{number}\n' for number in draw(160, seed=5)]
+    pairs.write_text("text,number\n" + "".join(lines[:120]))
+    mixed.write_text("text,number\n" + "".join(lines[100:]))
+    new.write_text("text,number\n" + "".join(lines[120:]))
+    run = tmp_path / "run"
+    simple = [f"--set={name}" for name in ("surrogate=parts", "regressor=sketched-ridge", "decoder=candidates")]
+    ele("train", "--data", pairs, "--output-space", "sequence", "-o", run, "--no-report", "-q", *simple)
+    data = json.loads((run / "data.json").read_text())
+    seen = [*data["train"], *data["validation"]]
+    pairs_seen = tmp_path / "seen.csv"
+    pairs_seen.write_text("text,number\n" + "".join(lines[row] for row in seen))
+    assert "were in the training" in str(ele("calibrate", run, "--data", pairs_seen, code=1).exception)
+    assert "were in the training" in ele("calibrate", run, "--data", mixed).stderr
+    done = ele("calibrate", run, "--data", new)
+    assert "were in the training" not in done.stderr
+    assert "column 'text'" in done.stderr
