@@ -31,14 +31,7 @@ if TYPE_CHECKING:
     help="Keep the embeddings of --among in this folder, and read them from there the next time.",
 )
 @click.option("--half", is_flag=True, help="Keep them in half precision: half the size, distances within about 0.001.")
-@click.option(
-    "-o",
-    "--output-file",
-    "target",
-    metavar="FILE",
-    default="",
-    help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
-)
+@options.output_file
 @options.device
 @options.as_json
 @options.output

@@ -31,6 +31,14 @@ def set_option(example: str) -> Callable[[Command], Command]:
 overrides = set_option("regressor.training.epochs=5")
 device = click.option("--device", metavar="NAME", help="Compute on this device: auto, cpu, cuda, cuda:1, … .")
 seed = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed of all random numbers.")
+output_file = click.option(
+    "-o",
+    "--output-file",
+    "target",
+    metavar="FILE",
+    default="",
+    help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
 split = click.option(
     "--split",

@@ -60,14 +60,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
 )
-@click.option(
-    "-o",
-    "--output-file",
-    "target",
-    metavar="FILE",
-    default="",
-    help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
-)
+@options.output_file
 @options.decoding_overrides
 @options.as_json
 @options.output

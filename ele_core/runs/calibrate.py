@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from ele_core.config import DataConfig, RunConfig
-from ele_core.data.prepare import read_examples, read_inputs
+from ele_core.data.new_pairs import read_examples, read_inputs
 from ele_core.errors import DataError, EleError
 from ele_core.files.locks import locked
 from ele_core.files.signatures import SIGNATURE
