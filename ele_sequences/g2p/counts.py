@@ -61,6 +61,8 @@ class RunCounts(Regressor):
         """Keep the training words that have a token for each letter."""
         words, tokens = train[0], train[1].tokens
         whole = (tokens > 0).sum(dim=1) == words.lengths
+        if not whole.any():  # pairs that were not aligned: each token counts at the letter of its place
+            whole = torch.ones_like(whole)
         self.letters, self.tokens = words.tokens[whole].cpu(), tokens[whole].cpu()
 
     def predict(self, inputs: Any) -> Tensor:
