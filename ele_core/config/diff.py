@@ -12,8 +12,12 @@ from ele_core.errors import ConfigError
 DECODING = ("decoder", "candidates", "device")
 """The sections of a configuration that training does not depend on."""
 
-LENGTHS = ("epochs", "minutes")
-"""How long to train; None: as another option says."""
+LATER: Mapping[str, Any] = {
+    **{"epochs": None, "minutes": None, "optimiser": "adamw", "precision": "float32"},
+    **{"average_views": False, "weigh_errors": False},
+}
+"""Options that version 0.1.0 did not have, by the last part of their path, with the value that changes nothing."""
+ABSENT = object()
 
 
 def settled(config: RunConfig) -> dict[str, Any]:
@@ -24,7 +28,7 @@ def settled(config: RunConfig) -> dict[str, Any]:
     idle = {"selection": SelectionConfig(), "calibration": CalibrationConfig()}
     unused = {name for name, section in idle.items() if getattr(config, name) == section}
     options = flatten(config.model_dump(mode="json", exclude={*DECODING, *unused}))
-    return {path: value for path, value in options.items() if value is not None or path.split(".")[-1] not in LENGTHS}
+    return {path: value for path, value in options.items() if LATER.get(path.split(".")[-1], ABSENT) != value}
 
 
 def flatten(table: Mapping[str, Any]) -> dict[str, Any]:
