@@ -852,6 +852,11 @@ def trust_risks() -> str:
     return table(["risk asked for", "measured", "mean set size"], rows)
 
 
+def trainings(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """How surrogate and regressor of a record were trained."""
+    return [record["config"][part]["training"] for part in ("surrogate", "regressor")]
+
+
 def trust_commands() -> str:
     """The command, date and training of each record."""
     runs = [found for name in TRUSTED if (found := trust(name)) is not None]
@@ -861,7 +866,7 @@ def trust_commands() -> str:
             found["date"],
             str(found["seed"]),
             f"{found['sizes']['train']:,} / {found['sizes']['calibration']:,} / {found['sizes']['test']:,}",
-            " and ".join(f"{part['epochs']:g}" for part in found["training"].values()),
+            " and ".join(f"{part['epochs']:g}" for part in trainings(found)),
         ]
         for found in runs
     ]

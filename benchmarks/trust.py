@@ -29,6 +29,7 @@ from ele_core.data.truths import Truths
 from ele_core.errors import EleError
 from ele_core.experiments.sweep.figure import STYLE
 from ele_core.files.atomic import write_text
+from ele_core.model.bounds import means
 from ele_core.model.evaluate import measure
 from ele_core.model.model import Model
 from ele_core.model.trust import judged
@@ -72,6 +73,7 @@ def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
     seconds = time.monotonic() - started
     assert trust is not None, "the run is not calibrated for these options"
     rank = rank_of_truth(model.space, trust.found, truths)
+    values_of_answers = measure(model.space, decoding.best, truths, context)
     scores = torch.cat([trust.calibration.scores, energy_of_truth(trust.found, rank)])
     own = properties_of(model.space, trust.found, truths, rank)
     values = {name: torch.cat([known, own[name]]) for name, known in trust.calibration.properties.items()}
@@ -82,12 +84,12 @@ def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
         "source": prepared.data.source,
         "seed": run.config.seed,
         "sizes": {name: len(getattr(prepared.data, name)) for name in ("train", "validation", "calibration", "test")},
-        "training": {name: run.config.model_dump()[name].get("training") for name in ("surrogate", "regressor")},
-        "decoder": model.config.decoder.model_dump(mode="json"),
+        "config": model.config.model_dump(mode="json"),
         "structures": trust.calibration.structures,
         "seconds": round(seconds, 1),
         "cross_validated": cross_validated(trust.calibration),
-        "test": assess(model.space, trust, truths, measure(model.space, decoding.best, truths, context)),
+        "metrics": means(values_of_answers),
+        "test": assess(model.space, trust, truths, values_of_answers),
         "divisions": divisions(scores),
         "divisions_by_property": {name: divisions_by(scores, column) for name, column in values.items()},
         "by_property": [

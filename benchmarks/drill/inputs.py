@@ -72,12 +72,12 @@ def smiles(text: str) -> bool:
 def csv(text: str) -> bool:
     """Read a CSV; written and read again it is the same."""
     for suffix in (".csv", ".tsv"):
-        table = read_separated(io.StringIO(text, newline=""), f"file{suffix}", suffix, keep(None, "file"))
+        table = next(read_separated(io.StringIO(text, newline=""), f"file{suffix}", suffix, keep(None, "file")))
         rows = [dict(enumerate(row)) for row in zip(*table.columns.values(), strict=True)]
         plain = [row for row in rows if not any(isinstance(cell, Unreadable) for cell in row.values())]
         names = [str(place) for place in range(len(table.names))]
         written = as_csv([{str(k): v for k, v in row.items()} for row in plain], names)
-        again = read_separated(io.StringIO(written, newline=""), "file.csv", ".csv", keep(None, "file"))
+        again = next(read_separated(io.StringIO(written, newline=""), "file.csv", ".csv", keep(None, "file")))
         same = [tuple(row.values()) for row in plain if len(names) > 1 or any(row.values())]
         found = list(zip(*again.columns.values(), strict=True))
         if len(names) > 1:
@@ -87,7 +87,7 @@ def csv(text: str) -> bool:
 
 def jsonl(text: str) -> bool:
     """Read JSON lines."""
-    table = read_jsonl(io.StringIO(text), "file.jsonl", None)
+    table = next(read_jsonl(io.StringIO(text), "file.jsonl", None))
     return any(not isinstance(cell, Unreadable) for column in table.columns.values() for cell in column)
 
 

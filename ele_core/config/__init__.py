@@ -5,7 +5,7 @@ The public name of `load` is `ele_core.load_config`.
 """
 
 from ele_core.config.describe import Option, describe_options
-from ele_core.config.resolve import resolve
+from ele_core.config.resolve import as_table, resolve
 from ele_core.config.schema import (
     CalibrationConfig,
     CandidatesConfig,
@@ -29,6 +29,7 @@ __all__ = [
     "Option",
     "RunConfig",
     "SelectionConfig",
+    "as_table",
     "calibration_pairs",
     "components",
     "describe_options",

@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ele_core.config import parse_overrides
-from ele_core.config.resolve import as_table
+from ele_core.config import as_table, parse_overrides
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, Kind, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, Record, Registry, registry
