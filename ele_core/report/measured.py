@@ -15,7 +15,7 @@ from ele_core.errors import ModelError, counted
 from ele_core.interfaces import Metric
 from ele_core.model.evaluate import OTHERS
 from ele_core.model.model import BLOCK, Model
-from ele_core.model.results import CONFIDENCE
+from ele_core.model.results import CONFIDENCE, EXPECTED
 from ele_core.runs.evaluations import StoredEvaluation
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -57,8 +57,8 @@ class Measured:
     """The best values that the predictions can have, of the metrics that are not proven for all of them."""
     other_truths: list[str] | None = None
     """Right outputs besides the nearest, which is the truth; None: every input has only one."""
-    confidence: list[float] | None = None
-    """The probability that each prediction is exact; None: the model is not calibrated for them."""
+    trusted: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    """`confidence` and `expected_METRIC` of each prediction; empty: the model is not calibrated for them."""
 
     def __len__(self) -> int:
         return len(self.energies)
@@ -66,8 +66,8 @@ class Measured:
     def columns(self) -> dict[str, Any]:
         """The predictions by column: texts, energies, metrics, best cases that are not proven, confidence if known."""
         others = {} if self.other_truths is None else {OTHERS: self.other_truths}
-        trusted = {} if self.confidence is None else {CONFIDENCE: self.confidence}
-        return {**self.texts, **others, "energy": self.energies, "metrics": self.values, "best": self.best, **trusted}
+        own = {"energy": self.energies, "metrics": self.values, "best": self.best, "trusted": self.trusted}
+        return {**self.texts, **others, **own}
 
     def truths(self, model: Model, context: Context) -> Any:
         """The true structures, packed; parsed from the table unless they were measured in this process."""
@@ -88,6 +88,7 @@ def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
     rows, oracle_rows = outcome.rows, oracle.rows
     metrics = metrics_of(model)
     names = [name for name in metrics if rows and name in rows[0]]
+    trusted = [name for name in (rows[0] if rows else ()) if name == CONFIDENCE or name.startswith(EXPECTED)]
     bounded = [name for name in names if metrics[name].best_case in rows[0]]
     try:
         return Measured(
@@ -99,7 +100,7 @@ def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
             {name: [float(row[name]) for row in oracle_rows] for name in names},
             {name: [float(row[metrics[name].best_case]) for row in rows] for name in bounded},
             [row[OTHERS] for row in rows] if rows and OTHERS in rows[0] else None,
-            [float(row[CONFIDENCE]) for row in rows] if rows and CONFIDENCE in rows[0] else None,
+            {name: [float(row[name]) for row in rows] for name in trusted},
         )
     except (KeyError, ValueError, TypeError):
         fix = "Remove it and run the command again."

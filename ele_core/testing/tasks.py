@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ele_core import config as configuration
+from ele_core.config import RunConfig
 from ele_core.data.dataset import DataSet
 from ele_core.errors import DataError
 from ele_core.files.archive import brief
@@ -54,7 +55,7 @@ def check_task_splits_are_apart(task: Task) -> None:
 def check_task_pairs_are_on_one_side(task: Task) -> None:
     """No pair of an input and an output is on two sides of the split, although it is in the data twice."""
     data, space, inputs = loaded(task), output_of(task), input_of(task)
-    keys = space.keys(data.outputs).tolist()
+    keys = space.keys(data.outputs[:]).tolist()
     seen: dict[tuple[Any, ...], str] = {}
     for part in ("train", "validation", "test"):
         for row in getattr(data, part).tolist():
@@ -84,7 +85,7 @@ def check_task_fingerprint_is_of_the_data(task: Task) -> None:
     require(data.fingerprint, "the fingerprint is empty: use `fingerprint(inputs, outputs)`")
     inputs, space = input_of(task), output_of(task)
     texts = [[written(inputs, value) for value in each.inputs] for each in (data, other)]
-    same = texts[0] == texts[1] and torch.equal(space.keys(data.outputs), space.keys(other.outputs))
+    same = texts[0] == texts[1] and torch.equal(space.keys(data.outputs[:]), space.keys(other.outputs[:]))
     if same:
         raise NotApplicable("another seed gives the same data: nothing is known of the fingerprint")
     require(
@@ -130,7 +131,9 @@ def output_of(task: Task) -> Space:
 
 def input_of(task: Task) -> InputSpace[Any]:
     """The input space of the task's defaults."""
-    section = task.defaults_for(task.config.model_dump(mode="json")).get("input", "text")
+    section = task.defaults_for(task.config.model_dump(mode="json")).get(
+        "input", RunConfig.model_fields["input"].default
+    )
     return registry_of(task).create("input", section, path="input")  # type: ignore[no-any-return]
 
 

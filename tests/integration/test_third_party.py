@@ -92,8 +92,9 @@ def test_it_keeps_every_law_of_its_kinds(ele):
     assert reasons.keys() == {
         "check_properties_give_a_number_a_row",
         "check_constraints_judge_structures",
+        "check_counterexamples_are_refused",
         "check_plugin_module_is_light",
     }
     assert "fine for a plugin of one file" in reasons["check_plugin_module_is_light"]
     assert space["counts"]["passed"] == space["counts"]["checks"] - len(reasons)
-    assert "6 passed, 2 skipped" in ele("check", "sort-by-value", "--set", "size=100").stdout
+    assert "9 passed, 2 skipped" in ele("check", "sort-by-value", "--set", "size=100").stdout

@@ -2,6 +2,7 @@
 const ROWS = DATA.rows;
 const COUNT = ROWS.energy.length;
 const PRIMARY = DATA.metrics[0];
+const CONFIDENCE = ROWS.trusted.confidence;
 const GROUP_OF = new Map(Object.entries(DATA.groups).flatMap(([group, rows]) => rows.map((row) => [row, group])));
 const STEP = 24;
 const gallery = { limit: STEP };
@@ -27,9 +28,9 @@ const SORTS = (() => {
     input: ["input, A to Z", text("input")],
     order: ["order of the data", (a, b) => a - b],
   };
-  if (ROWS.confidence) {
-    sorts.sure = ["confidence, high first", by((row) => ROWS.confidence[row], -1)];
-    sorts.unsure = ["confidence, low first", by((row) => ROWS.confidence[row], 1)];
+  if (CONFIDENCE) {
+    sorts.sure = ["confidence, high first", by((row) => CONFIDENCE[row], -1)];
+    sorts.unsure = ["confidence, low first", by((row) => CONFIDENCE[row], 1)];
   }
   return sorts;
 })();
@@ -39,8 +40,8 @@ const OUTCOMES = {
   all: () => true,
   right: isRight,
   wrong: (row) => !isRight(row),
-  confident: (row) => !isRight(row) && ROWS.confidence[row] >= SURE,
-  doubtful: (row) => isRight(row) && ROWS.confidence[row] < DOUBTFUL,
+  confident: (row) => !isRight(row) && CONFIDENCE[row] >= SURE,
+  doubtful: (row) => isRight(row) && CONFIDENCE[row] < DOUBTFUL,
 };
 
 function plain(row, side) {
@@ -60,7 +61,7 @@ function example(row) {
     element("header", {},
       element("div", { class: "input" }, ROWS.input[row]),
       element("div", { class: "meta" }, chip(row), element("span", {}, `energy ${number(ROWS.energy[row], 3)}`),
-        ROWS.confidence ? element("span", {}, `confidence ${number(ROWS.confidence[row], 3)}`) : null, others)),
+        CONFIDENCE ? element("span", {}, `confidence ${number(CONFIDENCE[row], 3)}`) : null, others)),
     element("div", { class: "pair" }, pane(0, "prediction"), pane(1, "truth")),
     ROWS.other_truths?.[row] ? element("p", { class: "faint" }, `Also right: ${ROWS.other_truths[row]}`) : null);
 }

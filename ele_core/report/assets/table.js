@@ -1,7 +1,8 @@
 // The predictions that the filters leave, as a table: copied for a spreadsheet, or as a CSV file.
 const COLUMNS = {
-  input: ROWS.input, prediction: ROWS.prediction, truth: ROWS.truth, ...(ROWS.other_truths && { other_truths: ROWS.other_truths }), energy: ROWS.energy, ...(ROWS.confidence && { confidence: ROWS.confidence }),
+  input: ROWS.input, prediction: ROWS.prediction, truth: ROWS.truth, ...(ROWS.other_truths && { other_truths: ROWS.other_truths }), energy: ROWS.energy,
   ...Object.assign({}, ...DATA.metrics.map((m) => ({ [m.name]: ROWS.metrics[m.name], ...(ROWS.best[m.name] && { [m.best_case]: ROWS.best[m.name] }) }))),
+  ...ROWS.trusted,
 };
 const TABLE = Object.keys(COLUMNS);
 const cells = (row) => TABLE.map((name) => COLUMNS[name][row] ?? "");

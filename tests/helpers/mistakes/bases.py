@@ -298,10 +298,10 @@ class LearnedOffset(LinearSurrogate):
 
     def fit(self, outputs, validation, extra, context):
         together = outputs if extra is None else type(outputs).cat([outputs, extra])
-        self.offset = LinearSurrogate._at(self, self.space.relax(together)).mean(dim=0)
+        self.offset = LinearSurrogate.embed_at(self, self.space.relax(together)).mean(dim=0)
 
-    def _at(self, point):
-        return super()._at(point) - self.offset
+    def embed_at(self, point):
+        return super().embed_at(point) - self.offset
 
     def state(self):
         return {"weights": self.weights, "offset": self.offset}

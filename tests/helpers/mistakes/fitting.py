@@ -43,7 +43,7 @@ class FitStandardises(LearnedOffset):
 
     def fit(self, outputs, validation, extra, context):
         super().fit(outputs, validation, extra, context)
-        self.weights = self.weights / LinearSurrogate._at(self, self.space.relax(outputs)).std(dim=0)
+        self.weights = self.weights / LinearSurrogate.embed_at(self, self.space.relax(outputs)).std(dim=0)
         super().fit(outputs, validation, extra, context)
 
 

@@ -105,7 +105,7 @@ class DetachedNormEnergy(LearnedOffset):
     """`energy_at` leaves the gradient of a factor out."""
 
     def energy_at(self, queries, point):
-        embedding = self._at(point)
+        embedding = self.embed_at(point)
         length = embedding.norm(dim=1, keepdim=True)
         return (embedding / length * length.detach() - queries).square().sum(dim=1)
 
@@ -137,7 +137,7 @@ class MixedRowsEnergy(LearnedOffset):
     """`energy_at` adds the distance of each row from the mean of the batch: zero in value, not in slope."""
 
     def energy_at(self, queries, point):
-        embedding = self._at(point)
+        embedding = self.embed_at(point)
         mean = embedding.mean(dim=0)
         return (embedding - queries).square().sum(dim=1) + (mean - mean.detach()).sum()
 
