@@ -322,7 +322,7 @@ def answered(page: Any) -> None:
 
 def test_a_person_types_an_input_and_follows_the_decoding(browse):
     page = browse()
-    assert page.evaluate("document.activeElement.id") == "input"
+    page.wait_for_function("() => document.activeElement.id === 'input'")  # a busy machine gives the focus late
     page.fill("#input", "forty-two")
     page.keyboard.press("Enter")
     answered(page)
