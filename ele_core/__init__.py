@@ -25,16 +25,9 @@ Beneath them:
     display      tables and pictures for notebooks
     errors       every error that ELE raises on purpose
     extras       packages that a plain install does not bring
-    moved        the modules of 0.1.0 under their old names
 """
-
-import sys
 
 import lazy_loader
 
-from ele_core.moved import OldModules
-
 __version__ = "0.2.0.dev0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-sys.meta_path.append(OldModules())

@@ -132,7 +132,9 @@ class SketchedKernel:
         whole = whole and len(offsets) > 1 and projection.shape == (len(offsets) - 1, self.dim)
         whole = whole and projection.dtype == values.dtype == torch.float32
         if not whole or offsets[0] != 0 or offsets[-1] != len(keys) or (offsets.diff() < 0).any():
-            raise ModelError("the tensors of a sketched kernel do not go together.", fix="Save the model again.")
+            raise ModelError(
+                "the tensors of a sketched kernel do not go together.", fix="Get an intact copy, or train again."
+            )
         self.learned = Learned(SparseRows(keys, values, offsets), projection, width.item())
 
     def to(self, device: torch.device) -> Self:

@@ -140,14 +140,10 @@ def load(
     source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     registry: Registry | None = None,
-    absent: Mapping[str, Any] | None = None,
 ) -> RunConfig:
-    """Resolve the configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`.
-
-    `absent` are sections to use for those that the source does not have.
-    """
+    """Resolve the configuration of a TOML file, a task's name or a mapping, changed by overrides such as `a.b=c`."""
     registry = registry or installed()
-    given = merge(merge(absent or {}, _read(source, registry)), parse_overrides(overrides))
+    given = merge(_read(source, registry), parse_overrides(overrides))
     defaults = _outline_defaults()
     try:
         defaults = merge(defaults, _task_defaults(given, registry))

@@ -1,8 +1,1 @@
 """Display of results outside of a terminal: tables for notebooks, sheets of drawings."""
-
-from typing import TYPE_CHECKING
-
-from ele_core.moved import old_names
-
-if not TYPE_CHECKING:  # the names that 0.1.0 had here
-    __getattr__ = old_names(__name__, ["ele_core.display.notebook"])

@@ -57,7 +57,7 @@ class StoredEvaluation:
     metrics: Mapping[str, float]
     date: str
     baselines: Baselines = dataclasses.field(default_factory=dict)
-    """Means of the metrics of predictions without a model; empty in evaluations of 0.1.0 and from true embeddings."""
+    """Means of the metrics of predictions without a model; empty in evaluations from true embeddings."""
     result: Evaluation | None = dataclasses.field(default=None, repr=False, compare=False)
     """The evaluation itself, if it was made in this process: queries and structures need not be computed again."""
     table: list[dict[str, str]] | None = dataclasses.field(default=None, repr=False, compare=False)
@@ -166,7 +166,7 @@ def changed(run: Path) -> list[str]:
     found = []
     for file in sorted((run / FOLDER).glob("*.json")):
         content, table = read_json(file), file.with_suffix(".csv")
-        if not isinstance(content, dict) or content.get("digest", digest_of(content)) != digest_of(content):
+        if not isinstance(content, dict) or content.get("digest") != digest_of(content):
             found.append(f"{FOLDER}/{file.name}")
         elif table.exists() and content.get("table") != digest(table):
             found.append(f"{FOLDER}/{table.name}")
@@ -197,7 +197,7 @@ def load(file: Path) -> StoredEvaluation | None:
     content = read_json(file)
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("table") != digest(table):
         return None
-    if content.get("digest", digest_of(content)) != digest_of(content):  # evaluations before 0.2 have none
+    if content.get("digest") != digest_of(content):
         return None
     try:
         metrics = {str(name): float(value) for name, value in content["metrics"].items()}

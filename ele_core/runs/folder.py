@@ -25,11 +25,7 @@ MODEL = "model"
 CHECKPOINTS = "checkpoints"
 IDENTITY = "identity.json"
 """The options, data and versions that a run is trained with, which must not change while it is resumed."""
-SPLITS = ("train", "validation", "test")
-LATER_SPLITS = ("calibration",)
-"""Splits that runs of earlier versions do not have."""
-ABSENT = {"calibration": {"pairs": 0}}
-"""Sections that runs of earlier versions do not have, and what they stand for there."""
+SPLITS = ("train", "validation", "test", "calibration")
 LARGEST_DATA = 1 << 30
 """Bytes of the largest data.json, which lists every row."""
 
@@ -61,7 +57,7 @@ def remove_checkpoints(folder: Path) -> None:
 def read_config(folder: Path, overrides: Sequence[str] = (), registry: Registry | None = None) -> RunConfig:
     """Load a run's configuration; if it cannot be used here, the error names the versions the run was started with."""
     try:
-        return configuration.load(folder / CONFIG, overrides, registry, ABSENT)
+        return configuration.load(folder / CONFIG, overrides, registry)
     except (UnknownComponent, ConfigError) as error:
         try:
             brought = read_json(folder / IDENTITY)["versions"].items()
@@ -87,9 +83,7 @@ def read_data(folder: Path) -> dict[str, Any]:
     """Load data.json: where the data came from and how they were split."""
     file = folder / DATA
     used = read_json(file, LARGEST_DATA)
-    if isinstance(used, dict):
-        used = {**{name: [] for name in LATER_SPLITS}, **used}
-    kinds = {"source": str, "fingerprint": str, **dict.fromkeys((*SPLITS, *LATER_SPLITS, "rejected"), list)}
+    kinds = {"source": str, "fingerprint": str, **dict.fromkeys((*SPLITS, "rejected"), list)}
     if not isinstance(used, dict) or not all(isinstance(used.get(key), kind) for key, kind in kinds.items()):
         raise ModelError("damaged: not the data of a run.", where=str(file))
     return used
@@ -97,7 +91,7 @@ def read_data(folder: Path) -> dict[str, Any]:
 
 def split_rows(folder: Path, used: Mapping[str, Any], count: int) -> list[Tensor]:
     """The training, validation, test and calibration rows that data.json lists, each below `count`."""
-    lists = [used[name] for name in (*SPLITS, *LATER_SPLITS)]
+    lists = [used[name] for name in SPLITS]
     if not all(type(row) is int and 0 <= row < count for rows in lists for row in rows):
         what = f"damaged: a split is a list of rows, each from 0 to {count - 1}."
         raise ModelError(what, where=str(folder / DATA))

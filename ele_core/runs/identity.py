@@ -17,14 +17,11 @@ from ele_core.config.diff import changes, settled
 from ele_core.data.dataset import fingerprint
 from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError, ModelError
-from ele_core.extras import OURS
 from ele_core.files.archive import read_json
 from ele_core.files.atomic import write_text
 from ele_core.runs.folder import CONFIG, IDENTITY, unfinished
 from ele_core.runtime.context import Context
 
-SAME_RESULTS = ("0.1.0",)
-"""Earlier versions of ELE whose trainings this version continues with the same results, bit for bit."""
 SAMPLED = 10_000
 """The number of extra outputs that are compared: there may be millions of them, on disk."""
 
@@ -72,23 +69,14 @@ def judge(folder: Path, prepared: Prepared, context: Context, accept_changes: bo
     if any(then.get(part) != now[part] for part in ("data", "split", "extra")):
         fix = "Restore the data it was started with, or train again in another folder."
         raise DataError("the data, or their split, have changed since the training began.", where=str(folder), fix=fix)
-    changed |= changed_versions(then["versions"], now["versions"])
+    changed |= changes(then["versions"], now["versions"])
     if changed and not accept_changes:
         fix = "Undo the change, or continue with --accept-changes: the result then differs from an uninterrupted run."
         raise ModelError(f"something has changed: {'; '.join(changed.values())}.", where=str(folder), fix=fix)
-    older = then["versions"].get("ele")
-    if older in SAME_RESULTS:
-        context.monitor.message(f"this run was started with ELE {older}; its results stay the same, bit for bit")
     for difference in (*changed.values(), *rounding(then, now)):
         context.monitor.message(f"continuing although something has changed: {difference}")
     if then != now and context.processes.main and unfinished(folder):
         write_identity(folder, prepared, context)
-
-
-def changed_versions(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return name → how its version changed, without versions of ELE that give the same results."""
-    same = [name for name in ("ele", OURS) if then.get(name) in SAME_RESULTS]
-    return {name: text for name, text in changes(then, now).items() if name not in same}
 
 
 def rounding(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -57,9 +57,9 @@ def seal_journal(folder: Path) -> None:
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Return the files of a run that are not what the training wrote; none for runs before 0.2, which do not tell."""
+    """Return the files of a finished run that are not what the training wrote; the manifest if it is missing."""
     if not (folder / MANIFEST).exists():
-        return []
+        return [MANIFEST]
     manifest = read_json(folder / MANIFEST)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict):

@@ -181,7 +181,7 @@ class SpectrumInput(InputSpace[Spectrum]):
             self._seen = float(state["least"]), float(state["greatest"]), [str(name) for name in state["adducts"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             what = f"what is known of the training spectra cannot be read: {error}."
-            raise ModelError(what, where=str(file), fix="Save the model again.") from error
+            raise ModelError(what, where=str(file), fix="Get an intact copy, or train again.") from error
 
     def _at(self, value: Spectrum | str, index: int) -> Spectrum:
         try:

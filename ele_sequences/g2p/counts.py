@@ -124,7 +124,7 @@ class RunCounts(Regressor):
         """Load the training words."""
         letters, tokens = state["letters"], state["tokens"]
         if letters.dim() != 2 or tokens.dim() != 2 or len(letters) != len(tokens):
-            raise ModelError("the training words have another shape.", fix="Save the model again.")
+            raise ModelError("the training words have another shape.", fix="Get an intact copy, or train again.")
         self.letters, self.tokens = letters.cpu(), tokens.cpu()
 
     def to(self, device: torch.device) -> Self:

@@ -106,10 +106,10 @@ class SpellingInput(TextInput):
             known = torch.tensor(json.loads((folder / FILE).read_text(encoding="utf-8")), dtype=torch.int64)
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             what = f"the runs of letters cannot be read: {type(error).__name__}."
-            raise ModelError(what, where=str(folder / FILE), fix="Save the model again.") from error
+            raise ModelError(what, where=str(folder / FILE), fix="Get an intact copy, or train again.") from error
         if known.dim() != 1 or not bool((known.diff() > 0).all()):
             what = "the runs of letters are not an ascending list of numbers."
-            raise ModelError(what, where=str(folder / FILE), fix="Save the model again.")
+            raise ModelError(what, where=str(folder / FILE), fix="Get an intact copy, or train again.")
         self._known = known
 
     def _numbers(self, texts: Texts) -> Tensor:

@@ -247,7 +247,6 @@ EXCEPTIONS = {
         {"flat", "contrastive", "neural", "gru", "mlp", "text"},
         "a small model around the component that is checked",
     ),
-    "ele_core/moved.py": ({"regression"}, "the old name of a package"),
     "ele_core/report/drawings.py": ({"text"}, "a key of a drawing"),
     "ele_core/runtime/distributed.py": ({"text"}, "a key of a failure that a process publishes"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_IMPORTED = 18
 HEAVY = ("torch", "rdkit", "sklearn", "numba", "networkx", "tokenizers", "scipy")
 
 
@@ -40,7 +38,6 @@ def test_there_is_a_contract_for_each_promise():
         path.stem for path in (ROOT / "ele_core").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert placed == modules - {"__init__", "__main__", "plugin"}
-    assert len(layers) <= 8
 
 
 @pytest.mark.parametrize(
@@ -69,20 +66,7 @@ def test_the_version_is_the_one_of_the_package():
     assert ele_core.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-def test_a_module_says_what_it_is_for_and_leans_on_few_others():
-    """Fan-out: the modules of ours that one module imports. Where it grows, a module does more than one thing."""
+def test_a_module_says_what_it_is_for():
     for package in ("ele_core", "ele_graphs", "ele_sequences"):
         for file in (ROOT / package).rglob("*.py"):
-            source = file.read_text()
-            assert source.startswith('"""'), file
-            if file.name == "__init__.py" and file.parent.name in ("cli", "testing"):  # tables of contents
-                continue
-            assert len(imported_modules(source)) <= MOST_IMPORTED, (file, sorted(imported_modules(source)))
-
-
-def imported_modules(source: str) -> set[str]:
-    """The modules of ours that a source imports, also inside functions and for types."""
-    nodes = list(ast.walk(ast.parse(source)))
-    imported = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    imported |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return {name for name in imported if name.startswith("ele_")}
+            assert file.read_text().startswith('"""'), file

@@ -197,7 +197,7 @@ class BitsInput(InputSpace[FeatureSet]):
             self._restore(state)
         except (KeyError, TypeError, ValueError, InvalidInput) as error:
             what = f"the features cannot be read: {brief(error)}."
-            raise ModelError(what, where=str(file), fix="Save the model again.") from error
+            raise ModelError(what, where=str(file), fix="Get an intact copy, or train again.") from error
         self._size, self._seen, self._longest = size, seen, longest
 
     def _more(self) -> dict[str, Any]:

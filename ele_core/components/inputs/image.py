@@ -205,7 +205,9 @@ class ImageInput(InputSpace[Any]):
         shape = [*state["shape"]] if isinstance(state, dict) and isinstance(state.get("shape"), list) else []
         good = len(shape) == 3 and all(type(side) is int and 0 < side <= LARGEST for side in shape)
         if not good or shape[2] > MOST_CHANNELS:
-            raise ModelError("the size of pictures cannot be read.", where=str(file), fix="Save the model again.")
+            raise ModelError(
+                "the size of pictures cannot be read.", where=str(file), fix="Get an intact copy, or train again."
+            )
         self._shape = shape[0], shape[1], shape[2]
 
     @property

@@ -61,4 +61,4 @@ class SeenTexts:
             return cls(int(state["longest"]), kept)
         except (KeyError, TypeError, ValueError, OverflowError):
             what = "this does not describe the texts of a training."
-            raise ModelError(what, where=str(file), fix="Save the model again.") from None
+            raise ModelError(what, where=str(file), fix="Get an intact copy, or train again.") from None

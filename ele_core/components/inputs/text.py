@@ -310,7 +310,7 @@ def gram_counts(texts: Texts, longest: int) -> SparseRows:
 
 
 _FILE, _SEEN = "tokenizer.json", "seen-texts.json"
-_AGAIN = "Save the model again."
+_AGAIN = "Get an intact copy, or train again."
 
 
 def _compared(vocabulary: Tokens) -> Tokens:

@@ -140,9 +140,9 @@ class VectorInput(InputSpace[Vector]):
             _matrix([mean, *extremes], len(mean))
         except (KeyError, TypeError, InvalidInput) as error:
             what = f"the scaling cannot be read: {brief(error)}."
-            raise ModelError(what, where=str(file), fix="Save the model again.") from error
+            raise ModelError(what, where=str(file), fix="Get an intact copy, or train again.") from error
         if not (deviation > 0).all():
-            raise ModelError("a deviation is not positive.", where=str(file), fix="Save the model again.")
+            raise ModelError("a deviation is not positive.", where=str(file), fix="Get an intact copy, or train again.")
         self._scaling = mean, deviation
         self._range = (extremes[0], extremes[1]) if len(extremes) == 2 else None
 

@@ -81,7 +81,7 @@ class SketchedRidgeRegressor(Regressor):
         weights = state["weights"]
         if weights.shape != (self.map.dim, self.surrogate.dim) or weights.dtype != self.weights.dtype:
             what = "the weights of the ridge regression do not fit the configuration: they have another shape or type."
-            raise ModelError(what, fix="Save the model again.")
+            raise ModelError(what, fix="Get an intact copy, or train again.")
         self.map.restore(state)
         self.weights = weights
 

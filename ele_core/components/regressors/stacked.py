@@ -154,7 +154,9 @@ class StackedRegressor(Regressor):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights and the regressors that are used."""
         if state["weights"].shape != (len(self.weights),) or state["copies"].shape != (1,):
-            raise ModelError("the weights of the regressors have another shape.", fix="Save the model again.")
+            raise ModelError(
+                "the weights of the regressors have another shape.", fix="Get an intact copy, or train again."
+            )
         copies = state["copies"].item()
         self.weights, self.copies = state["weights"].tolist(), None if copies == UNDECIDED else bool(copies)
         for name, part in self.parts.items():

@@ -59,7 +59,7 @@ class CentredPartsSurrogate(PartsSurrogate):
         super().restore(state)
         mean = state["mean"]
         if mean.shape != (self.dim,) or not bool(mean.isfinite().all()):
-            raise ModelError("the mean of the embedding has another shape.", fix="Save the model again.")
+            raise ModelError("the mean of the embedding has another shape.", fix="Get an intact copy, or train again.")
         self.mean = mean
 
     def to(self, device: torch.device) -> Self:

@@ -53,7 +53,8 @@ class Outline:
             return cls.empty(dim)
         if weight.shape != (WIDTH, dim) or not bool(weight.isfinite().all()):
             raise ModelError(
-                "the estimate of energies from parts does not fit the embedding.", fix="Save the model again."
+                "the estimate of energies from parts does not fit the embedding.",
+                fix="Get an intact copy, or train again.",
             )
         return cls(weight)
 

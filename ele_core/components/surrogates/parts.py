@@ -81,7 +81,9 @@ class PartsSurrogate(Surrogate):
         """Load the scale."""
         scale = state["scale"]
         if scale.shape != (1,) or not bool(scale.isfinite().all() and (scale > 0).all()):
-            raise ModelError("the scale of the embedding is not a positive number.", fix="Save the model again.")
+            raise ModelError(
+                "the scale of the embedding is not a positive number.", fix="Get an intact copy, or train again."
+            )
         self.scale = scale
 
     def to(self, device: torch.device) -> Self:

@@ -108,7 +108,7 @@ class FusedRidgeRegressor(Regressor):
         found, types = (mapped.shape, inverse.shape, graphs.shape), {mapped.dtype, inverse.dtype, graphs.dtype}
         if found != shapes or not len(mapped) or types != {self.mapped.dtype}:
             what = "the shapes or types of the tensors of 'fgw-ridge' do not match."
-            raise ModelError(what, fix="Save the model again.")
+            raise ModelError(what, fix="Get an intact copy, or train again.")
         self.map.restore(state)
         self.mapped, self.inverse, self.graphs = mapped, inverse, graphs
 

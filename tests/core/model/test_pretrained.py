@@ -11,15 +11,14 @@ from ele_core import EleError, StructuredPredictor
 from ele_core.cli import cli
 from ele_core.model.pretrained import installed_models, model_folder
 
-RUN = ROOT / "tests" / "data" / "v0.1.0" / "finished"
 SMALL = ROOT / "models" / "smi2mol"
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def installed(trained_run, tmp_path, monkeypatch):
     """A package with a model, and its metadata, on the path; importing it fails."""
     package = tmp_path / "site" / "brought_model"
-    shutil.copytree(RUN / "model", package / "model")
+    shutil.copytree(trained_run / "model", package / "model")
     (package / "__init__.py").write_text("raise SystemExit('imported')")
     metadata = tmp_path / "site" / "brought_model-1.0.dist-info"
     metadata.mkdir()
@@ -30,12 +29,12 @@ def installed(tmp_path, monkeypatch):
     return package / "model"
 
 
-def test_an_installed_model_is_found_by_name_and_predicts(installed):
+def test_an_installed_model_is_found_by_name_and_predicts(installed, trained_run):
     models = installed_models()
     assert models["brought"] == installed
     assert "missing" not in models
     predicted = StructuredPredictor.load("brought").predict(["forty-two"])
-    assert predicted == StructuredPredictor.load(RUN).predict(["forty-two"])
+    assert predicted == StructuredPredictor.load(trained_run).predict(["forty-two"])
 
 
 @pytest.mark.usefixtures("installed")

@@ -66,8 +66,8 @@ def test_predicting_imports_nothing_slow_that_it_does_not_need(run_python, tmp_p
         assert slow.isdisjoint(imported), (case, decoder, sorted(slow.intersection(imported)))
 
 
-def test_neither_does_the_command(run_python, tmp_path):
-    shutil.copytree(ROOT / "tests/data/v0.1.0/finished", tmp_path / "run")
+def test_neither_does_the_command(run_python, trained_run, tmp_path):
+    shutil.copytree(trained_run, tmp_path / "run")
     printed = run_python("-W", "error", "-c", COMMAND.format(folder=str(tmp_path / "run")), stdin="forty-two\n").stdout
     *table, imported = printed.splitlines()
     assert table[0] == "input,prediction,energy,status"

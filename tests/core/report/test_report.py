@@ -28,7 +28,7 @@ from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
 from ele_core.report.ranks import Ranks, ranks
 from ele_core.report.trajectories import interleaved
-from ele_core.runs.evaluations import StoredEvaluation, load_all
+from ele_core.runs.evaluations import StoredEvaluation, digest_of, load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
@@ -99,8 +99,9 @@ def test_damage_beside_a_table_is_named(copy):
     content = json.loads(file.read_text())
     file.write_text(json.dumps({**content, "metrics": ["nonsense"]}))
     assert load_all(copy) == [], "it is not what was written"
-    del content["digest"]  # as in a run of 0.1.0
-    file.write_text(json.dumps({**content, "metrics": ["nonsense"]}))
+    content = {**content, "metrics": ["nonsense"]}
+    content["digest"] = digest_of(content)
+    file.write_text(json.dumps(content))
     with pytest.raises(ModelError, match=r"test-pgd.json: damaged"):
         load_all(copy)
     file.write_text(json.dumps({**content, "format": 99}))

@@ -91,8 +91,12 @@ def test_nothing_is_said_of_runs_as_they_were_trained(run: Path, other: Path) ->
     for folder in (run, other):
         Run(folder).evaluate(overrides=["decoder=candidates"])
     assert not [text for text in compare([run, other]).warnings if "changed" in text]
-    (run / "manifest.json").unlink()  # as in a run of 0.1.0
     assert not changed_files(run)
+
+
+def test_a_missing_manifest_is_named(run: Path) -> None:
+    (run / "manifest.json").unlink()
+    assert changed_files(run) == ["manifest.json"]
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "times.jsonl", "data.json", "config.toml", "identity.json"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 from sklearn.base import clone
@@ -67,17 +65,28 @@ def test_a_run_tells_its_callbacks_what_it_writes(settings, tmp_path):
     assert told.of("start") == [(tmp_path / "run", 0)]
 
 
-def test_a_resumed_run_tells_what_was_evaluated_before(tmp_path):
-    old = Path(__file__).parents[2] / "data" / "v0.1.0" / "unfinished"
-    folder, told = Path(shutil.copytree(old, tmp_path / "run")), Told()
-    Run.resume(folder, callbacks=[told])
-    assert told.of("start") == [(folder, 3)]
-    messages = [text for (text,) in told.of("message")]
-    assert "this run was started with ELE 0.1.0; its results stay the same, bit for bit" in messages
-    assert "resumed from checkpoint 57, during regression" in messages
-    assert [(stage, step) for stage, step, *_ in told.of("evaluation")] == [
-        ("regression", step) for step in (80, 120, 160)
-    ]
+class Stopping(Told):
+    """Stops the training at the second evaluation of the regression."""
+
+    def evaluation(self, stage, step, metrics, *, best=False):
+        super().evaluation(stage, step, metrics, best=best)
+        if [each for each, *_ in self.of("evaluation")].count("regression") == 2:
+            raise KeyboardInterrupt
+
+
+def test_a_resumed_run_tells_what_was_evaluated_before(settings, tmp_path):
+    straight, stopped, told = Told(), Stopping(), Told()
+    config = configuration.load("number-words", [word for word in settings if word != "--set"])
+    Run.start(config, tmp_path / "straight", callbacks=[straight])
+    with pytest.raises(KeyboardInterrupt):
+        Run.start(config, tmp_path / "run", callbacks=[stopped], every=0)
+    Run.resume(tmp_path / "run", callbacks=[told])
+    every, later = straight.of("evaluation"), told.of("evaluation")
+    assert told.of("start") == [(tmp_path / "run", len(every) - len(later))]
+    assert later == every[-len(later) :]
+    assert {stage for stage, *_ in later} == {"regression"}
+    (message,) = [text for (text,) in told.of("message") if text.startswith("resumed")]
+    assert message.endswith("during regression")
 
 
 def test_callbacks_are_a_parameter_of_the_estimator_and_end_also_when_fit_fails(tiny, pairs):

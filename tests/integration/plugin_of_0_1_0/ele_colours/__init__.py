@@ -1,1 +1,0 @@
-"""Rows of coloured slots, as an output space of ELE."""
