@@ -11,9 +11,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ele_core.testing.choosing import SUITES
-from ele_core.testing.common import COMMON
+from ele_core.testing.common import COMMON, check_model_saves_and_loads
 from ele_core.testing.results import Check
-from ele_core.testing.saving import check_model_saves_and_loads
 
 SHARED = (*COMMON, check_model_saves_and_loads)
 

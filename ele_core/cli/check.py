@@ -70,7 +70,7 @@ def check(
     """
     from ele_core.config import parse_overrides
     from ele_core.testing.choosing import Choosing
-    from ele_core.testing.other_process import workers
+    from ele_core.testing.common import workers
     from ele_core.testing.results import counts
 
     kinds = kinds_of(name, kind)

@@ -11,20 +11,14 @@ from ele_core.config import as_table, parse_overrides
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, Kind, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, Record, Registry, registry
-from ele_core.testing.backbones import BACKBONE_CHECKS
-from ele_core.testing.decoder_problems import DECODER_CHECKS
-from ele_core.testing.encoders import ENCODER_CHECKS
-from ele_core.testing.file_readers import READER_CHECKS
-from ele_core.testing.input_fits import INPUT_CHECKS
-from ele_core.testing.input_spaces import fitted
-from ele_core.testing.linear import LinearSurrogate, sample_problem
-from ele_core.testing.output_spaces import OUTPUT_CHECKS
-from ele_core.testing.regressors import REGRESSOR_CHECKS, fitted_regressor
+from ele_core.testing.decoders import DECODER_CHECKS
+from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
+from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_regressor, fitted_surrogate
+from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
+from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check
-from ele_core.testing.samples import Space, fixed_weights
-from ele_core.testing.surrogate_fits import SURROGATE_CHECKS
-from ele_core.testing.surrogates import fitted_surrogate
-from ele_core.testing.tasks import TASK_CHECKS
+from ele_core.testing.samples import LinearSurrogate, Space, fixed_weights, sample_problem
+from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
 
 DIM = 8
 """The dimension of the embeddings that encoders and backbones are checked with."""

@@ -19,19 +19,14 @@ from ele_core.interfaces import (
     Surrogate,
     Task,
 )
-from ele_core.testing.backbones import BACKBONE_CHECKS
-from ele_core.testing.decoder_problems import DECODER_CHECKS
-from ele_core.testing.encoders import ENCODER_CHECKS
-from ele_core.testing.file_readers import READER_CHECKS
-from ele_core.testing.input_fits import INPUT_CHECKS
-from ele_core.testing.input_spaces import fitted
-from ele_core.testing.linear import LinearSurrogate, sample_problem
-from ele_core.testing.output_spaces import OUTPUT_CHECKS
-from ele_core.testing.regressors import REGRESSOR_CHECKS, fitted_regressor
+from ele_core.testing.decoders import DECODER_CHECKS
+from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
+from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_regressor, fitted_surrogate
+from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
+from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
-from ele_core.testing.surrogate_fits import SURROGATE_CHECKS
-from ele_core.testing.surrogates import fitted_surrogate
-from ele_core.testing.tasks import TASK_CHECKS
+from ele_core.testing.samples import LinearSurrogate, sample_problem
+from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
 
 
 class Contract:

@@ -1,22 +1,32 @@
-"""Checks of decoders on one small problem."""
+"""`check_decoder`: every law of a decoder."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from ele_core.errors import EleError
 from ele_core.interfaces import Candidates, Decoder, Decoding, Problem, Trace
 from ele_core.runtime.context import Context
-from ele_core.testing.fitting import same_state
-from ele_core.testing.global_generators import require_own_randomness
-from ele_core.testing.linear import BlindSurrogate, LinearSurrogate, sample_queries
-from ele_core.testing.output_constraints import constrained
-from ele_core.testing.results import Broken, NotApplicable, after, require
-from ele_core.testing.samples import SEED, require_inside, same_tensors
+from ele_core.testing.common import COMMON, check_model_saves_and_loads
+from ele_core.testing.learners import same_state
+from ele_core.testing.output_spaces import constrained
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.samples import (
+    SEED,
+    BlindSurrogate,
+    LinearSurrogate,
+    require_inside,
+    require_own_randomness,
+    same_tensors,
+    sample_queries,
+    structures,
+)
 
 TOP = 3
 
@@ -169,11 +179,11 @@ def check_decoder_trace_is_a_path(decoder: Decoder, problem: Problem) -> None:
     steps, counts = list(trace.steps), (len(trace.structures), len(trace.energies))
     require(steps == sorted(set(steps)), f"the steps do not ascend: {steps}")
     require(counts == (len(steps), len(steps)), f"{len(steps)} steps have {counts[0]} batches, {counts[1]} energies")
-    for step, structures, energies in zip(steps, trace.structures, trace.energies, strict=True):
-        rows = len(structures), *energies.shape
+    for step, batch, energies in zip(steps, trace.structures, trace.energies, strict=True):
+        rows = len(batch), *energies.shape
         require(rows == (len(queries), len(queries)), f"step {step} has {rows} rows for {len(queries)} queries")
-        require_inside(problem.space, structures, f"step {step}")
-        require_true_energies(queries, Decoding(structures, energies.unsqueeze(1)), problem)
+        require_inside(problem.space, batch, f"step {step}")
+        require_true_energies(queries, Decoding(batch, energies.unsqueeze(1)), problem)
 
 
 @after(check_decoder_trace_is_a_path)
@@ -232,3 +242,115 @@ def require_true_energies(queries: Tensor, found: Decoding, problem: Problem) ->
 def rounding(values: Tensor) -> Tensor:
     """The largest difference of two energies that counts as rounding."""
     return 1e-4 * (1 + values.abs())
+
+
+MANY = 100
+"""More candidates than a decoder may take for all of them by chance."""
+LEAST = 70
+SMALL = 0.02
+"""The scale of the embeddings of a problem whose energies are small."""
+
+
+@after(check_decoder_is_no_worse_than_candidates)
+def check_decoder_sees_all_candidates(decoder: Decoder, problem: Problem) -> None:
+    """Of a hundred candidates, the last ones are found as well, also if all energies are small."""
+    batch = structures(problem.space, MANY)
+    if len(batch) < LEAST:
+        raise NotApplicable(f"the space has only {len(batch)} structures")
+    for scale in (1.0, SMALL) if type(problem.surrogate) is LinearSurrogate else (1.0,):
+        large = scaled(problem, scale, batch)
+        queries = large.candidates.embeddings[-5:]
+        found = decoder.decode(queries, large, top_k=1, context=Context(SEED)).energies[:, 0]
+        best = large.surrogate.energies(queries, large.candidates.embeddings).amin(dim=1).cpu()
+        worse = (found > best + rounding(best) * scale**2).nonzero().flatten().tolist()
+        for row in worse[:1]:
+            raise Broken(
+                f"of {len(batch)} candidates, the best is not found for {len(worse)} of {len(queries)} queries: the "
+                f"result has energy {float(found[row]):.3g}, the candidate {float(best[row]):.3g}"
+            )
+
+
+@after(check_decoder_is_no_worse_than_candidates)
+def check_decoder_takes_few_candidates(decoder: Decoder, problem: Problem) -> None:
+    """One candidate is enough; `top_k` above their number is refused by an `EleError`, or gives infinite energies."""
+    queries = sample_queries(problem)
+    for count, top_k in ((1, 1), (2, 5)):
+        some = with_candidates(problem, problem.candidates.batch[:count])
+        what = f"top_k={top_k} with {count} {'candidate' if count == 1 else 'candidates'}"
+        try:
+            found = decoder.decode(queries, some, top_k=top_k, context=Context(SEED))
+        except EleError:
+            require(top_k > count, f"{what} is refused")
+            continue
+        except Exception as error:
+            raise Broken(f"{what} raises {type(error).__name__}: {error}") from error
+        shape = tuple(found.energies.shape)
+        require(shape == (len(queries), top_k), f"{what}: energies have shape {shape}, not {(len(queries), top_k)}")
+        require_true_energies(queries, found, some)
+        keys = problem.space.keys(found.structures).view(len(queries), top_k, 2)
+        for own, energies in zip(keys, found.energies, strict=True):
+            there = own[energies.isfinite()]
+            distinct = len(torch.unique(there, dim=0)) == len(there)
+            require(distinct, f"{what} repeats a structure with a finite energy: missing ones have infinite energy")
+
+
+@after(check_decoder_is_seeded)
+def check_decoder_forgets_earlier_problems(decoder: Decoder, problem: Problem) -> None:
+    """After another problem, a decoder gives the same as a fresh one, for other candidates and other queries."""
+    queries = sample_queries(problem)
+    other = with_candidates(problem, structures(problem.space, 3 * len(problem.candidates))[-len(problem.candidates) :])
+    for changed, asked in ((other, queries), (problem, queries.flip(0)), (problem, queries)):
+        fresh = type(decoder)(decoder.config)
+        found, expected = (solved(each, asked, changed) for each in (decoder, fresh))
+        same = torch.equal(found.energies, expected.energies) and same_tensors(found.structures, expected.structures)
+        require(same, "the result depends on what was decoded before: keep nothing between calls of `decode`")
+
+
+def solved(decoder: Decoder, queries: Tensor, problem: Problem) -> Decoding:
+    """Decode with a fixed seed."""
+    return decoder.decode(queries, problem, top_k=1, context=Context(SEED))
+
+
+def with_candidates(problem: Problem, batch: object) -> Problem:
+    """The problem with other candidates."""
+    return dataclasses.replace(problem, candidates=Candidates(batch, problem.surrogate.embed(batch)))
+
+
+def scaled(problem: Problem, scale: float, batch: object) -> Problem:
+    """The problem with these candidates, and with embeddings of another scale."""
+    surrogate = problem.surrogate
+    if scale != 1:
+        surrogate = LinearSurrogate(surrogate.config, problem.space)
+        surrogate.restore({"weights": scale * surrogate.weights})
+    return with_candidates(dataclasses.replace(problem, surrogate=surrogate), batch)
+
+
+DECODER_CHECKS = (
+    check_decoding_is_made_of_structures,
+    check_decoding_is_sorted,
+    check_decoding_is_distinct,
+    check_decoding_energies_are_true,
+    check_decoder_is_no_worse_than_candidates,
+    check_decoder_changes_nothing,
+    check_decoder_is_seeded,
+    check_decoder_rows_are_independent,
+    check_decoder_takes_no_queries,
+    check_decoder_takes_candidates_of_their_own,
+    check_decoder_obeys_constraints,
+    check_decoder_declares_its_needs,
+    check_decoder_trace_is_a_path,
+    check_decoder_trace_leads_to_the_answer,
+    check_decoder_variants_are_configurations,
+    check_decoder_sees_all_candidates,
+    check_decoder_takes_few_candidates,
+    check_decoder_forgets_earlier_problems,
+    *COMMON,
+    check_model_saves_and_loads,
+)
+
+
+def check_decoder(
+    decoder: Decoder, problem: Problem, expected_failures: Mapping[str, str] | None = None
+) -> list[CheckResult]:
+    """Run every check of a decoder on a problem, such as a `sample_problem`. `expected_failures`: check → reason."""
+    return run_checks(DECODER_CHECKS, (decoder, problem), expected_failures)

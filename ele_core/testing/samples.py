@@ -1,16 +1,20 @@
-"""Samples for the checks: structures and relaxed points of any space, drawn from a fixed seed."""
+"""Samples for the checks, drawn from a fixed seed: structures, relaxed points, problems; and comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ele_core.interfaces import InputSpace, OutputSpace
+from ele_core.interfaces import Candidates, ComponentConfig, InputSpace, OutputSpace, Problem, Surrogate
 from ele_core.numerics.keys import distinct
+from ele_core.runtime.context import Context
 from ele_core.testing.results import Broken, require
 
 Space = OutputSpace[Any, Any]
@@ -105,6 +109,13 @@ def same_tensors(left: Any, right: Any) -> bool:
     return all(torch.equal(tensor, getattr(right, name)) for name, tensor in left.named_tensors())
 
 
+def close(left: Any, right: Any) -> bool:
+    """Whether two results, tensors or batches, agree up to rounding."""
+    if isinstance(left, Tensor):
+        return left.shape == right.shape and torch.allclose(left, right, rtol=1e-4, atol=1e-6, equal_nan=True)
+    return all(close(tensor, getattr(right, name)) for name, tensor in left.named_tensors())
+
+
 def same_rows(left: Tensor, right: Tensor) -> Tensor:
     """(B,) whether two keys (B, 2) are equal, row by row."""
     return (left == right).all(dim=1)
@@ -160,3 +171,115 @@ def unchanged(batch: Any, function: Any) -> bool:
     before = batch.map(torch.clone)
     function(batch)
     return same_tensors(before, batch)
+
+
+UNUSUAL = 0x5EED_0F_C8EC5
+"""The seed of all global generators during a check: no component seeds them with it by chance."""
+
+
+@contextmanager
+def unusual_generators(seed: int = UNUSUAL) -> Iterator[None]:
+    """Seed the global generators with an unusual number, and restore them afterwards."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        np.random.seed(seed % (1 << 32))
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+def generators_used(function: Callable[[], Any]) -> list[str]:
+    """The global generators, by name, that a call leaves in another state; it restores them."""
+    with unusual_generators():
+        before = states()
+        function()
+        return [name for name, state in states().items() if state != before[name]]
+
+
+def require_own_randomness(what: str, function: Callable[[], Any]) -> None:
+    """Raise `Broken` if a call draws from a global generator or seeds one."""
+    used = " and ".join(generators_used(function))
+    require(
+        not used,
+        f"{what} draws from or seeds the global generator of {used}: use only the `generator` that it is given, or "
+        "`context.generator(name)`",
+    )
+
+
+def states() -> dict[str, bytes | str]:
+    """The state of each global generator, as something that can be compared."""
+    return {
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "numpy": repr([part.tolist() if isinstance(part, np.ndarray) else part for part in np.random.get_state()]),
+        "Python's random": repr(random.getstate()),
+    }
+
+
+CANDIDATES = 12
+
+
+class LinearSurrogate(Surrogate):
+    """ψ(y) = W · relax(y), flattened, with a fixed random W; in float64, so that batches of any size round alike."""
+
+    differentiable = True
+
+    class Config(ComponentConfig):
+        """Options: the dimension."""
+
+        dim: int = 16
+        """Dimension of the embedding."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, space: Space) -> None:
+        super().__init__(config, space)
+        size, dim = sum(math.prod(convex.point_shape) for convex in space.geometry.values()), self.config.dim
+        self.weights = torch.randn(size, dim, generator=seeded(), dtype=torch.float64) / dim**0.5
+
+    @property
+    def dim(self) -> int:
+        return self.config.dim
+
+    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+        """Nothing is learned."""
+
+    def embed(self, batch: Any) -> Tensor:
+        return self.embed_at(self.space.relax(batch))
+
+    def state(self) -> dict[str, Tensor]:
+        return {"weights": self.weights}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.weights = state["weights"]
+
+    def embed_at(self, point: Any) -> Tensor:
+        flat = [getattr(point, name).double().flatten(start_dim=1) for name in self.space.geometry]
+        found: Tensor = torch.cat(flat, dim=1) @ self.weights
+        return found
+
+
+class BlindSurrogate(LinearSurrogate):
+    """The same embedding without a gradient, to check decoders that need none."""
+
+    differentiable = False
+
+    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
+        raise NotImplementedError(
+            "this surrogate has no gradient: set `needs_gradient` on a decoder that calls `energy_at`"
+        )
+
+
+def sample_problem(space: Space, surrogate: Surrogate | None = None) -> Problem:
+    """A problem for decoders: a few candidates of `space`, by default under a `LinearSurrogate`."""
+    surrogate = surrogate or LinearSurrogate(None, space)
+    batch = structures(space, 2 * CANDIDATES)[::2]
+    return Problem(space, surrogate, Candidates(batch, surrogate.embed(batch)))
+
+
+def sample_queries(problem: Problem, count: int = 5) -> Tensor:
+    """Embeddings of structures, half of which are not candidates."""
+    return problem.surrogate.embed(structures(problem.space, 2 * CANDIDATES)[:count])

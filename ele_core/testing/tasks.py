@@ -1,9 +1,10 @@
-"""`check_task`: every law of a task. The checks load its data: configure a small size if it has such an option."""
+"""`check_task` and `check_file_reader`. The checks load data: configure a small size if there is such an option."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,13 +14,12 @@ from ele_core.config import RunConfig
 from ele_core.data.dataset import DataSet
 from ele_core.errors import DataError
 from ele_core.files.archive import brief
-from ele_core.interfaces import InputSpace, Task
+from ele_core.interfaces import FileReader, InputSpace, Task
 from ele_core.plugins import registry_of
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, provider_of
-from ele_core.testing.global_generators import require_own_randomness
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
-from ele_core.testing.samples import SEED, Space, described, require_inside
+from ele_core.testing.samples import SEED, Space, described, require_inside, require_own_randomness
 
 SOME = 256
 """Pairs that are looked at one by one."""
@@ -157,3 +157,64 @@ def load(task: Task, seed: int = SEED) -> DataSet:
 def loaded(task: Task) -> DataSet:
     """The data of the task that is being checked, loaded once."""
     return load(task)
+
+
+FOREIGN = (b"", b"\x00\xff\xfe not a file of this kind \x80", b"plain text\nin two lines\n")
+"""Contents that belong to no format."""
+
+
+def check_reader_is_named_by_a_suffix(reader: FileReader) -> None:
+    """The name of the reader is a suffix with its dot, in lower case, such as `.sdf`."""
+    _, record = provider_of(reader)
+    suffix = record.name.startswith(".") and record.name == record.name.lower() and record.name.count(".") == 1
+    require(suffix, f"the name '{record.name}' is not a suffix such as '.sdf'")
+
+
+def check_reader_gives_columns(reader: FileReader) -> None:
+    """`read` gives at least one column, all of the same length, with a text as the name of each."""
+    for columns in tables(reader):
+        require(columns, "there are no columns")
+        require(all(isinstance(name, str) for name in columns), f"not all names are texts: {list(columns)}")
+        lengths = {name: len(column) for name, column in columns.items()}
+        require(len(set(lengths.values())) == 1, f"the columns differ in length: {lengths}")
+
+
+@after(check_reader_gives_columns)
+def check_reader_is_repeatable(reader: FileReader) -> None:
+    """Reading the same bytes twice gives the same columns."""
+    pairs = zip(tables(reader), tables(reader), strict=True)
+    require(all(repr(dict(one)) == repr(dict(two)) for one, two in pairs), "two readings of a file differ")
+
+
+def check_reader_refuses_politely(reader: FileReader) -> None:
+    """Of bytes that are no such file `read` raises `DataError`, and no other error."""
+    for content in FOREIGN:
+        try:
+            reader.read(io.BytesIO(content))
+        except DataError:
+            continue
+        except Exception as error:
+            what = f"{content!r} raises {type(error).__name__} ({error}), not DataError"
+            raise Broken(what) from error
+
+
+def tables(reader: FileReader) -> list[Mapping[str, Sequence[Any]]]:
+    """The columns of each example."""
+    examples = reader.examples()
+    if not examples:
+        raise NotApplicable("the reader has no examples")
+    return [reader.read(io.BytesIO(content)) for content in examples]
+
+
+READER_CHECKS = (
+    *COMMON,
+    check_reader_is_named_by_a_suffix,
+    check_reader_gives_columns,
+    check_reader_is_repeatable,
+    check_reader_refuses_politely,
+)
+
+
+def check_file_reader(reader: FileReader, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
+    """Run every check of a file reader. `expected_failures`: check → reason."""
+    return run_checks(READER_CHECKS, (reader,), expected_failures)

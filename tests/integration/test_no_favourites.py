@@ -242,8 +242,8 @@ OTHER_MEANING = {
 """Words of the core that are also the name of something that ships → what they mean there."""
 EXCEPTIONS = {
     "ele_core/testing/input_spaces.py": ({"sketched-ridge", "kernel"}, "the regressor whose options are suggested"),
-    "ele_core/testing/output_measures.py": ({"parts", "stacked", "search"}, "those whose options may be suggested"),
-    "ele_core/testing/saving.py": (
+    "ele_core/testing/output_structures.py": ({"parts", "stacked", "search"}, "those whose options may be suggested"),
+    "ele_core/testing/common.py": (
         {"flat", "contrastive", "neural", "gru", "mlp", "text"},
         "a small model around the component that is checked",
     ),

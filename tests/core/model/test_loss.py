@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ele_core import ConfigError, DataError, LearnedLoss, StructuredPredictor
-from ele_core.testing.linear import LinearSurrogate
+from ele_core.testing import LinearSurrogate
 
 TARGETS = ["17", "4203", "9", "860"]
 

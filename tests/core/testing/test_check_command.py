@@ -13,8 +13,8 @@ from ele_core.cli import cli
 from ele_core.components.backbones.mlp import MLPBackbone
 from ele_core.errors import ConfigError, UnknownComponent
 from ele_core.plugins import Record, Registry, hookimpl, registry
-from ele_core.testing import check_options_are_documented
 from ele_core.testing.choosing import Choosing
+from ele_core.testing.common import check_options_are_documented
 
 
 def run(*arguments, code=0, registry=None):
