@@ -24,8 +24,8 @@ from ele_core.components.decoders.search import BeamSearch, SearchDecoder
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.files.atomic import write_text
-from ele_core.interfaces import Candidates, Choice, Decoding, Problem
 from ele_core.plugins import registry
+from ele_core.types import Candidates, Choice, Decoding, Problem
 from ele_graphs.graphs import keys as graph_keys
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.space import MoleculeSpace

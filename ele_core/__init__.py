@@ -5,6 +5,7 @@ torch. What is not listed there may change in any version. The folders, in the o
 
     data         pairs of inputs and outputs: read, checked, split, packed, drawn in batches
     interfaces   the base classes that a plugin author implements
+    types        the data types of these: what components pass to each other
     plugins      finds components by name among the installed plugins
     config       the configuration of a run: its schema, and the components that it chooses
     components   the components that ship with the core, a folder for each kind

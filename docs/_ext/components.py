@@ -13,8 +13,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ele_core.config.describe import Option, describe_options
-from ele_core.interfaces import KINDS, Kind
 from ele_core.plugins import HOOKS, PluginInfo, Record, registry
+from ele_core.types import KINDS, Kind
 
 OURS = "explicit-loss-embedding"
 """The distribution that is documented here; other installed plugins are left out."""

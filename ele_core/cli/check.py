@@ -11,9 +11,9 @@ from ele_core.cli import completion, options
 
 if TYPE_CHECKING:
     from ele_core.cli.console import Console
-    from ele_core.interfaces import Kind
     from ele_core.testing.choosing import Subject
     from ele_core.testing.results import CheckResult
+    from ele_core.types import Kind
 
 COLOURS = {"passed": "green", "failed": "red", "unexpectedly passed": "red"}
 
@@ -102,7 +102,7 @@ def check(
 
 def kinds_of(name: str, kind: str | None) -> list[Kind]:
     """Return the kinds to check: `kind` if it is given, else all that have a component called `name`."""
-    from ele_core.interfaces import KINDS
+    from ele_core.types import KINDS
 
     registry = options.registry()
     if kind is not None:

@@ -10,8 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Kind
     from ele_core.plugins import PluginInfo
+    from ele_core.types import Kind
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 

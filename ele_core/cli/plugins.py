@@ -10,8 +10,8 @@ from ele_core.cli import completion, options
 from ele_core.cli.console import Console
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Kind
     from ele_core.plugins import Registry
+    from ele_core.types import Kind
 
 
 @click.command()
@@ -59,7 +59,7 @@ def choosing(registry: Registry, kind: Kind, name: str) -> str:
 def show_component(registry: Registry, name: str, console: Console) -> None:
     """Print the options of every component called `name`."""
     from ele_core.config import describe_options
-    from ele_core.interfaces import KINDS
+    from ele_core.types import KINDS
 
     named = [(kind, each) for kind in KINDS for each in registry.names(kind) if name in (each, each.partition(":")[2])]
     if not named:

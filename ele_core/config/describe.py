@@ -17,8 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from ele_core.config.resolve import NONE, Shape, as_table, union_parts
-from ele_core.interfaces import Choice, Component
+from ele_core.interfaces import Component
 from ele_core.plugins.hookspecs import HOOKS
+from ele_core.types import Choice
 
 
 class Option(NamedTuple):

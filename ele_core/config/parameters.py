@@ -10,8 +10,8 @@ from pydantic_core import PydanticUndefined
 
 from ele_core.config.resolve import NONE, Shape, as_table, over_default
 from ele_core.errors import PluginError
-from ele_core.interfaces import Kind
 from ele_core.plugins import Registry
+from ele_core.types import Kind
 
 UNSET = PydanticUndefined
 """The value of an option that is not given and has no default."""

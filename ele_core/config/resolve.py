@@ -19,9 +19,10 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from ele_core.config.problems import explain, unknown_option
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import Choice, Component, Kind, Takes
+from ele_core.interfaces import Component
 from ele_core.plugins.hookspecs import HOOKS
 from ele_core.plugins.registry import Registry
+from ele_core.types import Choice, Kind, Takes
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -18,9 +18,10 @@ from pydantic import AfterValidator, BaseModel, Field, PrivateAttr
 
 from ele_core.config.resolve import NONE, Inferred, Shape, as_table, merge, resolve, validate
 from ele_core.errors import ConfigError, PluginError, UnknownComponent
-from ele_core.interfaces import Choice, ComponentConfig, Kind, Takes, Task
+from ele_core.interfaces import ComponentConfig, Task
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.types import Choice, Kind, Takes
 
 LARGEST = 4 << 20
 """Bytes of the largest configuration file that is read."""

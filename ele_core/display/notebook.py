@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Drawing
+    from ele_core.types import Drawing
 
 CELL = "text-align:left;vertical-align:top"
 SHOWN = 20

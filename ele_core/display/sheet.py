@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from ele_core.extras import installed, missing
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Drawing
+    from ele_core.types import Drawing
 
 
 CELL = (220, 180)

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from ele_core.data.prepare import Prepared
 from ele_core.data.truths import Truths
-from ele_core.interfaces import Metric, OutputSpace
+from ele_core.interfaces import OutputSpace
 from ele_core.model.bounds import means
 from ele_core.model.evaluate import deciding, measure
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work
+from ele_core.types import Metric
 
 COPYING = "copying the nearest input's output"
 FREQUENT = "the most frequent output"

@@ -12,7 +12,7 @@ from torch import Tensor
 from ele_core.data.truths import Truths
 from ele_core.display.notebook import table
 from ele_core.errors import DataError, counted
-from ele_core.interfaces import Choice, Decoding, Metric, OutputSpace
+from ele_core.interfaces import OutputSpace
 from ele_core.model.bounds import means, texts
 from ele_core.model.constraints import from_truths
 from ele_core.model.model import BLOCK, Model
@@ -24,6 +24,7 @@ from ele_core.numerics.keys import member
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.blockwise import PLAIN, in_blocks
 from ele_core.runtime.context import Context
+from ele_core.types import Choice, Decoding, Metric
 
 OTHERS = "other_truths"
 """The column of a table for the right outputs besides `truth`, if an input can have several."""

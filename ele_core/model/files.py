@@ -27,7 +27,7 @@ from ele_core.files.archive import (
 )
 from ele_core.files.atomic import replace_folder, write_text
 from ele_core.files.signatures import SIGNATURE, changed, read_key, sign
-from ele_core.interfaces import Candidates, InputSpace, OutputSpace, Surrogate
+from ele_core.interfaces import InputSpace, OutputSpace, Surrogate
 from ele_core.model.model import Model
 from ele_core.model.soundness import disagreement, emptied, finite, weights_problem
 from ele_core.model.trust.calibration import TENSORS as CALIBRATION
@@ -36,6 +36,7 @@ from ele_core.numerics.unfilled import unfilled
 from ele_core.plugins import Registry
 from ele_core.plugins.contained import origin_of
 from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Candidates
 
 CARD = "README.md"
 """The only file of a model folder that users may edit."""

@@ -17,17 +17,7 @@ from ele_core.components.surrogates.weighted import WeightedSurrogate
 from ele_core.config import RunConfig
 from ele_core.data.packing import pack_all
 from ele_core.errors import ConfigError, ModelError
-from ele_core.interfaces import (
-    Candidates,
-    Choice,
-    Decoder,
-    Decoding,
-    InputSpace,
-    OutputSpace,
-    Problem,
-    Regressor,
-    Surrogate,
-)
+from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Regressor, Surrogate
 from ele_core.model.constraints import read_constraints
 from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.trust.calibration import Calibration
@@ -35,6 +25,7 @@ from ele_core.numerics.keys import distinct
 from ele_core.runtime.blockwise import AsTensors, in_blocks
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
+from ele_core.types import Candidates, Choice, Decoding, Problem
 
 BLOCK = 128
 """Inputs decoded at a time: limits the memory of a decoder, and the work that is repeated after a stop."""

@@ -8,12 +8,12 @@ from typing import Any
 from ele_core.data.packing import accept, pack_all
 from ele_core.data.rejected import Rejected, located, parsed, refuse
 from ele_core.files.columns import Cell, cell_text
-from ele_core.interfaces import Candidates, Decoding
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
 from ele_core.model.trust import judged
 from ele_core.model.trust.sets import Promise, require_promise, sets_for
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Decoding
 
 
 def predict_texts(

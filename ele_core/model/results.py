@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ele_core.display.notebook import beside, picture, table
 from ele_core.errors import ConfigError, DataError, counted
-from ele_core.interfaces import Decoding, Drawing, InputSpace, OutputSpace
+from ele_core.interfaces import InputSpace, OutputSpace
+from ele_core.types import Decoding, Drawing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ import dataclasses
 
 from ele_core.config import RunConfig
 from ele_core.data.truths import Truths
-from ele_core.interfaces import Choice
 from ele_core.model.evaluate import deciding, measure
 from ele_core.model.model import Model
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work
+from ele_core.types import Choice
 
 
 @dataclasses.dataclass(frozen=True)

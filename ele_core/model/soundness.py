@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ele_core.interfaces import Candidates, Learner, NetworkLearner, Surrogate
+from ele_core.interfaces import Learner, NetworkLearner, Surrogate
+from ele_core.types import Candidates
 
 SAMPLED = 32
 """The candidates that are embedded again when a model is loaded."""

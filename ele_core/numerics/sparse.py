@@ -182,3 +182,26 @@ def signs(keys: Tensor, dim: int) -> Tensor:
 def _offsets(sizes: Tensor) -> Tensor:
     """Where rows of these sizes begin, and where the last one ends."""
     return functional.pad(sizes.cumsum(0), (1, 0))
+
+
+@dataclass(frozen=True)
+class PartEnergies:
+    """Estimates of energies from parts: Σ_p c_p ⟨query, signs(p)⟩ + squares · Σ_p c_p², up to a constant per query.
+
+    c_p is how often a structure has part p (`OutputSpace.features`), `signs` the vector of ±1 of each part.
+    """
+
+    queries: Tensor
+    """(B, d) floats, one row per query."""
+    squares: float = 0.0
+    """The weight of the squared counts."""
+
+    def __getitem__(self, rows: Tensor) -> PartEnergies:
+        return PartEnergies(self.queries[rows], self.squares)
+
+    def of(self, features: SparseRows) -> Tensor:
+        """The estimate for row i of `features` and query i: (B,)."""
+        parts = features.keys.unique()
+        counts = features.within(parts)
+        linear = (counts.times(signs(parts, self.queries.shape[1])) * self.queries).sum(dim=1)
+        return linear + self.squares * features.squares

@@ -20,7 +20,7 @@ import pluggy
 from ele_core.plugins.records import Record
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Kind
+    from ele_core.types import Kind
 
 GROUP = "ele"
 """The entry-point group, and pluggy's project name."""

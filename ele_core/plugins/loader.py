@@ -29,7 +29,7 @@ from ele_core.plugins.hookspecs import GROUP, HOOKS
 from ele_core.plugins.records import PluginInfo, Record
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Kind
+    from ele_core.types import Kind
 
 DISABLED = "ELE_DISABLED_PLUGINS"
 

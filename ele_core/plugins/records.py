@@ -11,7 +11,7 @@ from ele_core.errors import PluginError
 from ele_core.extras import OURS, how_to_install, installed
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Kind
+    from ele_core.types import Kind
 
 
 @dataclasses.dataclass(frozen=True)

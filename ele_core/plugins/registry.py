@@ -24,7 +24,8 @@ from ele_core.plugins.loader import DISABLED, collect, load_installed
 from ele_core.plugins.records import PluginInfo, Record
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Choice, Component, Kind
+    from ele_core.interfaces import Component
+    from ele_core.types import Choice, Kind
 
 NEXT_COMMAND = "Run `ele plugins` to see what is installed."
 

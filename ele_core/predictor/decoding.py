@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ele_core.data.truths import packed_truths
-from ele_core.interfaces import Choice
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
@@ -14,6 +13,7 @@ from ele_core.model.trust import judged
 from ele_core.model.trust.sets import promised, require_promise, sets_for
 from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context
+from ele_core.types import Choice
 
 
 def decode(

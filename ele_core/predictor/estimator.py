@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ele_core import config as configuration
 from ele_core.errors import ConfigError
-from ele_core.interfaces import Choice, Task
+from ele_core.interfaces import Task
 from ele_core.model.evaluate import Evaluation
 from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
@@ -23,6 +23,7 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
+from ele_core.types import Choice
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,9 @@ from ele_core.config import RunConfig
 from ele_core.config.parameters import BETWEEN, UNSET, changed, nested_options
 from ele_core.config.resolve import Shape, over_default
 from ele_core.errors import InvalidParameter, ModelError
-from ele_core.interfaces import Kind
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.types import Kind
 
 
 class Parameters:

@@ -6,9 +6,9 @@ import time
 
 from torch import Tensor
 
-from ele_core.interfaces import Choice
 from ele_core.model.model import Model
 from ele_core.runtime.context import Context
+from ele_core.types import Choice
 
 SECONDS = 60.0
 TIMED = 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ele_core.interfaces import Drawing, OutputSpace
+from ele_core.interfaces import OutputSpace
+from ele_core.types import Drawing
 
 LONGEST = 300_000
 """Characters of the largest picture that is put into a page."""

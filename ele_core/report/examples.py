@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ele_core.interfaces import Metric
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured, worst_first
 from ele_core.runtime.context import Context
+from ele_core.types import Metric
 
 GROUPS = ("worst", "typical", "best")
 

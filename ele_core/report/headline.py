@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ele_core.interfaces import Metric, Reference
 from ele_core.model.bounds import note, without_bounds
 from ele_core.report.measured import Measured
 from ele_core.runs.evaluations import StoredEvaluation
+from ele_core.types import Metric, Reference
 
 SUMMARIES = {
     "exact_unseen": "share of exact predictions among truths absent from training",

@@ -11,8 +11,9 @@ from typing import Any
 
 from ele_core.config import RunConfig
 from ele_core.errors import PluginError
-from ele_core.interfaces import Kind, Learner
+from ele_core.interfaces import Learner
 from ele_core.runs.journal import METRICS, TIMES, read_journal
+from ele_core.types import Kind
 
 OURS = ("stage", "step", "best")
 """Keys of a line of metrics.jsonl that are not metrics."""

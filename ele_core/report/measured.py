@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ele_core.data.packing import pack_all
 from ele_core.errors import ModelError, counted
-from ele_core.interfaces import Metric
 from ele_core.model.evaluate import OTHERS
 from ele_core.model.model import BLOCK, Model
 from ele_core.model.results import CONFIDENCE, EXPECTED
@@ -22,6 +21,7 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.progress import PlannedStage
+from ele_core.types import Metric
 
 TEXTS = ("input", "prediction", "truth")
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from ele_core.errors import EleError
-from ele_core.interfaces import Choice, Metric, Trace
 from ele_core.model.model import Model
 from ele_core.report.budget import affordable
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
 from ele_core.runtime.context import Context
+from ele_core.types import Choice, Metric, Trace
 
 TRIED, SHOWN = 8, 3
 """How many inputs per group are decoded, fewer if the decoder is slow, and how many of them are shown: those with the

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ele_core.errors import ConfigError, DataError
-from ele_core.interfaces import Choice
 from ele_core.model.files import load_model
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
@@ -24,6 +23,7 @@ from ele_core.runs.folder import CONFIG
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
+from ele_core.types import Choice
 
 EXAMPLES = 6
 """How many held-out inputs the page offers."""

@@ -15,7 +15,7 @@ from ele_core.config import RunConfig, load, with_output
 from ele_core.config.diff import changes, refuse_training_changes, settled
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
-from ele_core.interfaces import Reference, Task
+from ele_core.interfaces import Task
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model
 from ele_core.model.model import Model
@@ -29,6 +29,7 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import Processes, process_group
 from ele_core.runtime.monitor import Callback, Monitor, with_callbacks
+from ele_core.types import Reference
 
 Source = RunConfig | str | Path | Mapping[str, Any]
 """A resolved configuration, or what `load_config` takes: a TOML file, a task's name or a mapping."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ele_core.config import as_table, parse_overrides
 from ele_core.errors import ConfigError, EleError
-from ele_core.interfaces import Decoder, InputSpace, Kind, OutputSpace, Surrogate
+from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, Record, Registry, registry
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
@@ -19,6 +19,7 @@ from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check
 from ele_core.testing.samples import LinearSurrogate, Space, fixed_weights, sample_problem
 from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
+from ele_core.types import Kind
 
 DIM = 8
 """The dimension of the embeddings that encoders and backbones are checked with."""

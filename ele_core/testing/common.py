@@ -21,13 +21,14 @@ from pydantic import ValidationError
 from ele_core import interfaces
 from ele_core.config.describe import describe_options
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import KINDS, Component, InputSpace, Kind, OutputSpace, Problem, Surrogate
+from ele_core.interfaces import Component, InputSpace, OutputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import HOOKS, PluginInfo, Record, Registry, registry_of
 from ele_core.predictor import StructuredPredictor
 from ele_core.testing.results import Broken, NotApplicable, require
 from ele_core.testing.samples import examples_of, structures
+from ele_core.types import KINDS, Kind, Problem
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn")
 """Packages that must not be imported to list plugins."""

@@ -14,7 +14,6 @@ from ele_core.interfaces import (
     FileReader,
     InputSpace,
     OutputSpace,
-    Problem,
     Regressor,
     Surrogate,
     Task,
@@ -27,6 +26,7 @@ from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
 from ele_core.testing.samples import LinearSurrogate, sample_problem
 from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
+from ele_core.types import Problem
 
 
 class Contract:

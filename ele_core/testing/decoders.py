@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ele_core.errors import EleError
-from ele_core.interfaces import Candidates, Decoder, Decoding, Problem, Trace
+from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
 from ele_core.testing.learners import same_state
@@ -27,6 +27,7 @@ from ele_core.testing.samples import (
     sample_queries,
     structures,
 )
+from ele_core.types import Candidates, Decoding, Problem, Trace
 
 TOP = 3
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ele_core.errors import EleError, InvalidOutput
 from ele_core.files.archive import brief
-from ele_core.interfaces import OutputSpace, Problem
+from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import ranks
 from ele_core.numerics.sets import ConvexSet
 from ele_core.testing.results import Broken, NotApplicable, after, require
@@ -32,6 +32,7 @@ from ele_core.testing.samples import (
     structures,
     unchanged,
 )
+from ele_core.types import Problem
 
 RAN: list[str] = []
 """Not empty if `CODE` was run."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from ele_core import config as configuration
 from ele_core.config.resolve import as_table, merge
 from ele_core.errors import counted
-from ele_core.interfaces import Bounded, Drawing, Kind, Metric, OutputSpace
+from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import hash_rows
 from ele_core.numerics.sparse import SparseRows
 from ele_core.plugins import registry_of
@@ -55,6 +55,7 @@ from ele_core.testing.samples import (
     unchanged,
     varied,
 )
+from ele_core.types import Bounded, Drawing, Kind, Metric
 
 USUAL: dict[Kind, str] = {"surrogate": "parts", "regressor": "stacked", "decoder": "search"}
 """The components to which `defaults` may add options without naming them."""

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ele_core.interfaces import Candidates, ComponentConfig, InputSpace, OutputSpace, Problem, Surrogate
+from ele_core.interfaces import ComponentConfig, InputSpace, OutputSpace, Surrogate
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.context import Context
 from ele_core.testing.results import Broken, require
+from ele_core.types import Candidates, Problem
 
 Space = OutputSpace[Any, Any]
 SEED = 20

@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 
 from ele_core import Context, Run
-from ele_core.interfaces import Candidates
 from ele_core.model.baselines import COPYING, baselines
 from ele_core.model.evaluate import evaluate
 from ele_core.model.files import save_model
 from ele_core.runtime.monitor import ConsoleMonitor
+from ele_core.types import Candidates
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE / "ele_model_smi2mol" / "model"

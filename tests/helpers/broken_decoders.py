@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 
 from ele_core.components.decoders.candidates import CandidatesDecoder
-from ele_core.interfaces import Decoding, Trace, Variant
+from ele_core.types import Decoding, Trace, Variant
 
 DECODERS: dict[type, str] = {}
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from pydantic import ConfigDict
 
-from ele_core.interfaces import Bounded, Drawing, Metric, OutputSpace
+from ele_core.interfaces import OutputSpace
 from ele_core.numerics.sparse import SparseRows
+from ele_core.types import Bounded, Drawing, Metric
 from ele_sequences.space import SequenceSpace, Tokens, close_gaps
 
 CAUGHT_BY: dict[type, str] = {}

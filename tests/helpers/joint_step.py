@@ -11,10 +11,10 @@ import torch
 
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate, different
 from ele_core.components.training.optimise import Objective
-from ele_core.interfaces import Choice
 from ele_core.plugins import registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes, process_group
+from ele_core.types import Choice
 
 OUTPUT = Choice(name="sequence", alphabet=list("0123456789"), length=6)
 

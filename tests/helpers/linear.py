@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ele_core.interfaces import Candidates, Problem
 from ele_core.numerics.keys import distinct
 from ele_core.testing import LinearSurrogate
+from ele_core.types import Candidates, Problem
 from ele_sequences.space import SequenceSpace, Tokens
 
 

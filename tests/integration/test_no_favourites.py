@@ -23,7 +23,6 @@ from ele_core.experiments.ranges import Range
 from ele_core.experiments.study import Row, Scale, Table
 from ele_core.experiments.sweep import sweep
 from ele_core.experiments.tune import TuningSearch
-from ele_core.interfaces import Choice, Trace
 from ele_core.plugins import PluginInfo, registry
 from ele_core.plugins.loader import collect
 from ele_core.report import Wanted, write_report
@@ -31,6 +30,7 @@ from ele_core.report.learning_curves import deciding
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Choice, Trace
 from ele_sequences.number_words import NumberWords
 
 ROOT = Path(__file__).parents[2]

@@ -117,12 +117,12 @@ def test_every_component_has_a_summary_for_lists():
 
 
 def test_each_hook_stands_for_a_kind_with_a_documented_base_class():
-    from ele_core import interfaces
+    from ele_core import types
     from ele_core.plugins import hookspecs
 
     declared = {name for name in vars(hookspecs) if name.startswith("ele_")}
     assert declared == {hook.name for hook in HOOKS.values()}
-    assert set(HOOKS) == set(interfaces.KINDS)
+    assert set(HOOKS) == set(types.KINDS)
     for hook in HOOKS.values():
         assert hook.base in ele_core.__all__
 

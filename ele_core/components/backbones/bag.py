@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from ele_core.components.inputs.bits import Bits
 from ele_core.errors import ConfigError
-from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.types import MOST_LAYERS
 
 TYPICAL = 20
 """Features of an input for which the initial sum of their vectors has about unit variance."""

@@ -13,7 +13,8 @@ from torch.nn import functional
 from ele_core.components.backbones.pooling import Pooling, head, pool, pooled_width
 from ele_core.components.inputs.image import FULL, Pictures
 from ele_core.errors import ConfigError
-from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.types import MOST_LAYERS
 
 Norm = Literal["group", "batch"]
 GROUP = 8

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from ele_core.components.inputs.vector import Vectors
 from ele_core.errors import ConfigError
-from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.types import MOST_LAYERS
 
 
 class VectorSpace(Protocol):

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ele_core.components.backbones.pooling import Head, Pooling, require_texts, text_space, token_embedding
 from ele_core.components.inputs.text import Texts
-from ele_core.interfaces import MOST_LAYERS, Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.types import MOST_LAYERS
 
 
 class TransformerBackbone(Backbone):

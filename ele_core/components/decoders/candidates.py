@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ele_core.components.decoders.nearest import nearest
-from ele_core.interfaces import Decoder, Decoding, Problem
+from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
+from ele_core.types import Decoding, Problem
 
 
 class CandidatesDecoder(Decoder):

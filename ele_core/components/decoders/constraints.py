@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ele_core.errors import ConfigError, DataError, counted
-from ele_core.interfaces import Decoding, OutputSpace, Problem
+from ele_core.interfaces import OutputSpace
+from ele_core.types import Decoding, Problem
 
 JUDGED = 32
 """Structures of an input that are judged at a time, those of least energy, if its constraint is costly to judge."""

@@ -13,9 +13,10 @@ from torch import Tensor
 from ele_core.components.decoders.constraints import Constraints
 from ele_core.components.decoders.joining import concatenated
 from ele_core.components.decoders.nearest import nearest
-from ele_core.interfaces import Candidates, ComponentConfig, Decoder, Decoding, Problem, Trace, Variant
+from ele_core.interfaces import ComponentConfig, Decoder
 from ele_core.numerics.keys import hash_rows, mix
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Decoding, Problem, Trace, Variant
 
 CHUNK = 4096
 """Descents computed at once: bounds the memory."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ele_core.interfaces import Decoding, Trace
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Decoding, Trace
 
 
 def concatenated(parts: list[Decoding]) -> Decoding:

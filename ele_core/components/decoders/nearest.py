@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ele_core.components.decoders.constraints import Constraints, satisfying
 from ele_core.errors import DataError, counted
-from ele_core.interfaces import Candidates, Problem, Surrogate
+from ele_core.interfaces import Surrogate
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Problem
 
 CELLS = 1 << 25
 """Energies in memory at once: 128 MiB, whatever the number of candidates."""

@@ -15,9 +15,10 @@ from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.constraints import JUDGED, Constraints
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.joining import concatenated
-from ele_core.interfaces import ComponentConfig, Decoder, Decoding, Problem, Trace
+from ele_core.interfaces import ComponentConfig, Decoder
 from ele_core.numerics.keys import mix, ranks
 from ele_core.runtime.context import Context
+from ele_core.types import Decoding, Problem, Trace
 
 CHUNK = 256
 """Inputs searched at once."""

@@ -23,8 +23,9 @@ from torch import Generator, Tensor
 from ele_core.errors import InvalidInput, ModelError
 from ele_core.extras import installed, missing
 from ele_core.files.archive import brief, read_json
-from ele_core.interfaces import ComponentConfig, Drawing, InputSpace
+from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.numerics.tensors import Tensors
+from ele_core.types import Drawing
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 """(H, W, C)."""

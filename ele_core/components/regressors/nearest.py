@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Stage, Surrogate
+from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Stage
 
 REGRESSION = Stage("regression", decides="validation_error")
 

@@ -11,22 +11,13 @@ from torch.nn import functional
 
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
-from ele_core.interfaces import (
-    Backbone,
-    Choice,
-    ComponentConfig,
-    InputSpace,
-    NetworkLearner,
-    Regressor,
-    Stage,
-    Surrogate,
-    Takes,
-)
+from ele_core.interfaces import Backbone, ComponentConfig, InputSpace, NetworkLearner, Regressor, Surrogate
 from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
+from ele_core.types import Choice, Stage, Takes
 
 REGRESSION = Stage("regression", decides="validation_error")
 ERRORS = "errors."

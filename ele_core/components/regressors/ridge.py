@@ -13,11 +13,12 @@ from torch import Tensor
 
 from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Stage, Surrogate
+from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
+from ele_core.types import Stage
 
 REGRESSION = Stage("regression", decides="validation_error")
 

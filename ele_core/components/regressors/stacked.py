@@ -14,13 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from ele_core.errors import ModelError
-from ele_core.interfaces import Choice, ComponentConfig, InputSpace, Regressor, Stage, Surrogate, Takes
+from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
 from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Choice, Stage, Takes
 
 STACKED, COPIED = "stacked", "copied"
 Error = Callable[[Tensor], Tensor]

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, OutputSpace, PartEnergies
+from ele_core.interfaces import ComponentConfig, OutputSpace
+from ele_core.numerics.sparse import PartEnergies
 from ele_core.runtime.context import Context
 
 COSINE = 0.8

@@ -15,20 +15,12 @@ from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.surrogates.outline import STRUCTURES, Outline
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
-from ele_core.interfaces import (
-    Choice,
-    ComponentConfig,
-    Encoder,
-    NetworkLearner,
-    OutputSpace,
-    PartEnergies,
-    Stage,
-    Surrogate,
-    Takes,
-)
+from ele_core.interfaces import ComponentConfig, Encoder, NetworkLearner, OutputSpace, Surrogate
+from ele_core.numerics.sparse import PartEnergies
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
+from ele_core.types import Choice, Stage, Takes
 
 OUTLINE = "outline"
 """The name of the linear model of the embedding in `state`."""

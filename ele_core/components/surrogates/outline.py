@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ele_core.components.sketching import CHUNK
 from ele_core.errors import ModelError
-from ele_core.interfaces import OutputSpace, PartEnergies
-from ele_core.numerics.sparse import signs
+from ele_core.interfaces import OutputSpace
+from ele_core.numerics.sparse import PartEnergies, signs
 
 STRUCTURES = 20_000
 """The most structures that the model is fitted to."""

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ele_core.components.sketching import CHUNK, NEGLIGIBLE
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, OutputSpace, PartEnergies, Surrogate
-from ele_core.numerics.sparse import SparseRows, signs
+from ele_core.interfaces import ComponentConfig, OutputSpace, Surrogate
+from ele_core.numerics.sparse import PartEnergies, SparseRows, signs
 from ele_core.runtime.context import Context
 
 KNOWN = 1 << 15

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ele_core.interfaces import PartEnergies, Surrogate
+from ele_core.interfaces import Surrogate
 from ele_core.numerics.error_model import ErrorModel
+from ele_core.numerics.sparse import PartEnergies
 from ele_core.runtime.context import Context
 
 

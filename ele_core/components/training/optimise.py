@@ -18,11 +18,12 @@ from ele_core.components.training.stopwatch import Plan, Stopwatch
 from ele_core.data.batches import Batches, steps_per_epoch
 from ele_core.display.text import in_words
 from ele_core.errors import TrainingError, counted
-from ele_core.interfaces import ComponentConfig, Stage
+from ele_core.interfaces import ComponentConfig
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Stage
 
 PROVISIONAL = 1000
 """Steps that the learning rate is computed for while it is not known how many fit into `minutes`."""

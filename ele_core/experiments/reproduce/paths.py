@@ -11,11 +11,11 @@ from ele_core.errors import ConfigError
 from ele_core.experiments.study import Paths
 from ele_core.extras import installed, missing
 from ele_core.files.atomic import write_bytes, write_text
-from ele_core.interfaces import Metric, Trace
 from ele_core.model.model import Model
 from ele_core.runs.run import Run, context_for
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Metric, Trace
 
 
 def draw_paths(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ele_core.experiments.reproduce.results import Measurement, Summary, summaries
 from ele_core.experiments.study import Row, Table
-from ele_core.interfaces import Reference
+from ele_core.types import Reference
 
 NOTHING = "–"
 SPECIAL = {

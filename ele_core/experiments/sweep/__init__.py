@@ -21,7 +21,6 @@ from ele_core.experiments.sweep.figure import draw
 from ele_core.experiments.sweep.lines import Line, Measurement, installed_lines, lines_for, percent
 from ele_core.files.atomic import write_text
 from ele_core.files.locks import locked
-from ele_core.interfaces import Metric
 from ele_core.model.evaluate import evaluate
 from ele_core.model.model import Model
 from ele_core.plugins import Registry
@@ -30,6 +29,7 @@ from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Metric
 
 SHARES = (0.01, 0.1, 0.5, 1.0)
 """The shares of the candidates that the paper's figure shows."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ele_core.experiments.sweep.lines import Line, Measurement, percent
 from ele_core.extras import installed, missing
 from ele_core.files.atomic import write_bytes, write_text
-from ele_core.interfaces import Metric
+from ele_core.types import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

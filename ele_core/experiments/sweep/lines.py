@@ -9,9 +9,10 @@ from typing import Any
 from ele_core import config as configuration
 from ele_core.config.diff import flatten
 from ele_core.errors import ConfigError, EleError
-from ele_core.interfaces import Choice, Decoder, Variant
+from ele_core.interfaces import Decoder
 from ele_core.model.model import Model
 from ele_core.plugins import Registry
+from ele_core.types import Choice, Variant
 
 Measurement = dict[str, Any]
 """One measurement as `sweep.json` holds it."""

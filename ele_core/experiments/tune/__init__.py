@@ -17,11 +17,12 @@ from ele_core.errors import ConfigError, EleError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
 from ele_core.experiments.tune.storage import Direction, next_trial, open_search, require_optuna
 from ele_core.experiments.tune.trials import TrialMonitor, as_words, measured
-from ele_core.interfaces import Metric, Regressor
+from ele_core.interfaces import Regressor
 from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.signals import Stop
+from ele_core.types import Metric
 
 if TYPE_CHECKING:
     import optuna

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ele_core.config import RunConfig
 from ele_core.errors import Interrupted
 from ele_core.files.atomic import own_prefix
-from ele_core.interfaces import Stage
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.signals import Stop
+from ele_core.types import Stage
 
 if TYPE_CHECKING:
     import optuna

@@ -18,11 +18,12 @@ from ele_core.data.truths import Truths
 from ele_core.errors import DataError, ModelError, counted
 from ele_core.files.archive import brief, read_json, read_tensors, save_tensors
 from ele_core.files.atomic import write_text
-from ele_core.interfaces import Choice, Decoding, OutputSpace
+from ele_core.interfaces import OutputSpace
 from ele_core.model.trust.signals import NAMES, signals
 from ele_core.model.trust.truths import energy_of_truth, nearest_losses, rank_of_truth
 from ele_core.numerics.regression import LinearModel, fit_linear
 from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Choice, Decoding
 
 FILE, TENSORS = "calibration.json", "calibration.safetensors"
 FORMAT = 1

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from ele_core.data.truths import Truths
-from ele_core.interfaces import Candidates, Choice, Decoding
 from ele_core.model.model import Model
 from ele_core.model.trust.calibration import Calibration, fit_calibration
 from ele_core.model.trust.signals import signals
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Choice, Decoding
 
 UNCALIBRATED = "no confidence: this model has no calibration"
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ele_core.errors import ConfigError, DataError
-from ele_core.interfaces import Choice, Decoding, OutputSpace
+from ele_core.interfaces import OutputSpace
 from ele_core.model.groups import property_of
 from ele_core.model.model import Model
 from ele_core.model.trust.calibration import Calibration
@@ -29,6 +29,7 @@ from ele_core.numerics.conformal import (
     risk_threshold,
     threshold,
 )
+from ele_core.types import Choice, Decoding
 
 USUAL = 0.9
 """The coverage of prediction sets if none is asked for."""

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ele_core.data.truths import Truths
-from ele_core.interfaces import Decoding, Metric, OutputSpace
+from ele_core.interfaces import OutputSpace
+from ele_core.types import Decoding, Metric
 
 RANKS = 5
 """Structures of an input that are compared with its truth by a metric; further ones are not nearer by assumption."""

@@ -11,9 +11,9 @@ import torch
 from ele_core.display.notebook import SHOWN, Html, curve, picture, table
 from ele_core.errors import DataError
 from ele_core.experiments.sweep import Sweep
-from ele_core.interfaces import Choice, Decoding, Drawing, Trace
 from ele_core.model.evaluate import Evaluation
 from ele_core.model.results import Prediction, Predictions
+from ele_core.types import Choice, Decoding, Drawing, Trace
 from ele_sequences.space import SequenceSpace
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"

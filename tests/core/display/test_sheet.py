@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from ele_core.display.sheet import CELL, Cell, sheet_png, sheet_svg
-from ele_core.interfaces import Drawing
+from ele_core.types import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><circle r="3"/></svg>'

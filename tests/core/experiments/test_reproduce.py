@@ -20,12 +20,12 @@ from ele_core.experiments import reproduce as module
 from ele_core.experiments.reproduce.paths import evenly
 from ele_core.experiments.reproduce.tables import escape
 from ele_core.experiments.study import Paths, Row, Scale, ShareSweep, Study, Table
-from ele_core.interfaces import Reference
 from ele_core.runs.folder import unfinished
 from ele_core.runs.run import Run
 from ele_core.runs.training import begin
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Reference
 from ele_sequences.number_words import NumberWords
 
 TINY = (

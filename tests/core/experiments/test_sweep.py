@@ -18,10 +18,10 @@ from ele_core.experiments import sweep as module
 from ele_core.experiments.sweep import SHARES, percent
 from ele_core.experiments.sweep.figure import Look, figure
 from ele_core.experiments.sweep.lines import installed_lines, lines_for, written
-from ele_core.interfaces import Variant
 from ele_core.plugins import registry
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Variant
 
 LINES = ("candidates", "pgd-random", "pgd-best", "search")
 """The lines that ship for a differentiable surrogate."""

@@ -20,9 +20,9 @@ from ele_core.errors import ConfigError, DataError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
 from ele_core.experiments.tune import TuningSearch, trials
 from ele_core.experiments.tune.storage import next_trial
-from ele_core.interfaces import Metric
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Metric
 from ele_sequences.number_words import NumberWords
 
 TINY = (

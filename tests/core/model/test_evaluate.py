@@ -7,10 +7,10 @@ import torch
 
 from ele_core.data.truths import Truths
 from ele_core.errors import DataError
-from ele_core.interfaces import Choice
 from ele_core.model.evaluate import evaluate, measure
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
+from ele_core.types import Choice
 from ele_sequences.space import SequenceSpace
 
 

@@ -10,12 +10,12 @@ import torch
 
 from ele_core.errors import ConfigError, DataError
 from ele_core.files.columns import Table
-from ele_core.interfaces import Decoding
 from ele_core.model.constraints import from_options, from_truths, read_constraints
 from ele_core.model.predict import predict_texts
 from ele_core.model.results import NOT_SATISFIED
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, Work
+from ele_core.types import Decoding
 from ele_sequences.constraints import SequenceConstraint
 
 INPUTS = ["one", "twenty", "thirty-one"]

@@ -16,7 +16,6 @@ import ele_core.report
 from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import Interrupted, ModelError
-from ele_core.interfaces import Choice, Drawing, Metric, Reference
 from ele_core.report import FILE, Wanted, split_for, write_report
 from ele_core.report.advice import advice
 from ele_core.report.comparison import Comparison, compare, decided, short_names
@@ -32,6 +31,7 @@ from ele_core.runs.evaluations import StoredEvaluation, digest_of, load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Choice, Drawing, Metric, Reference
 from ele_sequences.number_words import NumberWords, draw, spell
 from ele_sequences.space import SequenceSpace
 

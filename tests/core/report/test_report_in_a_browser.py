@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ele_core.interfaces import Bounded, Drawing
 from ele_core.report import Wanted, write_report
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Bounded, Drawing
 from ele_sequences.space import SequenceSpace
 
 ATTACK = "</script><script>window.attacked = true</script><img src=x onerror='window.attacked = true'>\u2028'\"&lt;"

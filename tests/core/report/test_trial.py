@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from ele_core.errors import ConfigError, DataError, ModelError
-from ele_core.interfaces import Drawing
 from ele_core.model.predict import predict_texts
 from ele_core.report.server import LONGEST_BODY, LocalServer
 from ele_core.report.trial import MOST_ANSWERS, Example, Trial
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
+from ele_core.types import Drawing
 from ele_sequences.space import SequenceSpace
 
 

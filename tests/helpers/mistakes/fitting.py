@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from ele_core.interfaces import Decoding
 from ele_core.testing import LinearSurrogate
+from ele_core.types import Decoding
 from mistakes.bases import Best, LearnedOffset, Ridge
 from mistakes.listing import mistake
 

@@ -14,9 +14,9 @@ from ele_core.components.decoders import nearest as module
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.nearest import nearest
 from ele_core.errors import DataError
-from ele_core.interfaces import Candidates, Problem
 from ele_core.model.model import share_of
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Problem
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,9 @@ from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.constraints import Constraints, digest_of, satisfying_rows
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.search import SearchDecoder
-from ele_core.interfaces import Candidates, Decoder, Decoding, Problem
+from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Decoding, Problem
 from ele_sequences.constraints import SequenceConstraint
 from ele_sequences.space import SequenceSpace
 

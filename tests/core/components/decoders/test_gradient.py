@@ -16,8 +16,8 @@ from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.gradient import GradientDecoder, repeated
 from ele_core.components.decoders.nearest import nearest
 from ele_core.errors import ConfigError, DataError
-from ele_core.interfaces import Candidates, Choice, Problem
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Choice, Problem
 
 
 @pytest.fixture(scope="module")

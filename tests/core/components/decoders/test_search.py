@@ -14,9 +14,9 @@ from ele_core.components.decoders import search as module
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.search import SearchDecoder, contains, first_of_each, from_the_start
-from ele_core.interfaces import Candidates, Problem
 from ele_core.numerics.keys import member, ranks
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Problem
 
 
 @pytest.fixture(scope="module")

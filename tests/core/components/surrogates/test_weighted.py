@@ -14,9 +14,9 @@ from ele_core import StructuredPredictor
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.components.surrogates.weighted import WeightedSurrogate
-from ele_core.interfaces import Candidates, Choice, Problem
 from ele_core.numerics.error_model import ErrorModel
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates, Choice, Problem
 from ele_graphs.coloring.pictures import draw_block
 from ele_graphs.coloring.space import CellGraphSpace
 from ele_graphs.graphs.batch import Graphs

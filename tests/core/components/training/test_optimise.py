@@ -20,10 +20,10 @@ from ele_core.components.training.best_weights import Kept
 from ele_core.components.training.optimise import Training, optimise, rate
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.errors import TrainingError
-from ele_core.interfaces import Stage
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Work
+from ele_core.types import Stage
 
 Evaluate = Callable[[], Mapping[str, float]]
 

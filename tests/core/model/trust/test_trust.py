@@ -11,12 +11,12 @@ import torch
 from ele_core import AnyOf, StructuredPredictor
 from ele_core.data.truths import Truths
 from ele_core.errors import ConfigError, DataError
-from ele_core.interfaces import Decoding
 from ele_core.model.trust.calibration import fit_calibration
 from ele_core.model.trust.judged import Trust, narrowed
 from ele_core.model.trust.sets import Promise, prediction_sets
 from ele_core.model.trust.signals import NAMES, signals
 from ele_core.model.trust.truths import nearest_losses, rank_of_truth
+from ele_core.types import Decoding
 
 INPUTS = 60
 

@@ -1,0 +1,226 @@
+"""The data types of the contract: what components are described by, and what they pass to each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+from ele_core.display.notebook import curve, table
+from ele_core.errors import counted
+from ele_core.numerics.tensors import Tensors
+
+if TYPE_CHECKING:
+    from ele_core.interfaces import OutputSpace, Surrogate
+
+T = TypeVar("T", bound=Tensors)
+"""The dataclass of a space's batches."""
+
+Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task", "reader"]
+"""The kinds of components. Each has one hook, one base class in this file and, except readers, its own sections in a
+configuration."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Choice(BaseModel):
+    """A component chosen by name, with its options beside the name, as in `{name = "gru", width = 256}`.
+
+    A component that contains another one declares a field for it, annotated with its kind, such as
+    `encoder: Annotated[Choice, Takes("encoder")] = Choice(name="flat")`.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+    """The name under which a plugin registered the component."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options as given; they are validated later, by the `Config` of the component."""
+        return dict(self.model_extra or {})
+
+
+@dataclasses.dataclass(frozen=True)
+class Takes:
+    """The annotation of a `Choice` field: the kind of component that the field takes."""
+
+    kind: Kind
+
+
+MOST_LAYERS = 1024
+"""The most layers that an option may ask for: several times as many as the deepest networks in use have.
+
+It protects from the configuration of somebody else's model. Widths are compared with the stored weights before memory
+is allocated, but for this comparison the layers must be built, and a billion of them cannot be.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(Generic[T]):
+    """A measure of predictions against truths, one value per example: `function(predicted, true) -> (B,)`.
+
+    If the value of some examples is too costly to compute, the function returns `Bounded`.
+    """
+
+    name: str
+    direction: Literal["min", "max"]
+    function: Callable[[T, T], Tensor | Bounded]
+    summary: str = ""
+    size: Callable[[T], Tensor] | None = None
+    """The size of each truth (B,), for a rate such as errors per token: an evaluation then divides each value by the
+    mean size of all its truths, so that the mean of the values is the sum of all errors over the sum of all sizes."""
+
+    def values(self, predicted: T, true: T) -> Tensor:
+        """One value per example (B,); of two bounds the worse one, so that no prediction looks better than it is."""
+        return self.worst_and_best(predicted, true)[0]
+
+    def worst_and_best(self, predicted: T, true: T) -> tuple[Tensor, Tensor]:
+        """The worst and the best value that each example can have (B,), (B,): equal unless there are bounds."""
+        found = self.function(predicted, true)
+        if not isinstance(found, Bounded):
+            return found, found
+        return (found.upper, found.lower) if self.direction == "min" else (found.lower, found.upper)
+
+    @property
+    def best_case(self) -> str:
+        """The name of the best values in an evaluation: `NAME_at_least`, or `NAME_at_most` if higher is better."""
+        return f"{self.name}_at_{'least' if self.direction == 'min' else 'most'}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounded:
+    """Values that are too costly to compute for some examples: `lower <= value <= upper`, each (B,) floats."""
+
+    lower: Tensor
+    upper: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A drawing of an object: always as text, and as an SVG if the space can draw a picture."""
+
+    text: str
+    svg: str | None = None
+    png: Callable[[], bytes] | None = None
+    """A function that draws the same picture as PNG; None: the space cannot."""
+    pieces: tuple[tuple[str, bool], ...] = ()
+    """The text in pieces, each with whether it differs from the object it is compared with; empty: not known."""
+
+    def _repr_svg_(self) -> str | None:
+        return self.svg
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A stage of `fit` that reports evaluations; the weights with the lowest metric `decides` are kept."""
+
+    name: str
+    decides: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidates:
+    """Packed structures with their embeddings; `owner` (N,) is the input that each is for, None: each is for all."""
+
+    batch: Any
+    embeddings: Tensor
+    owner: Tensor | None = None
+    satisfying: dict[Any, Tensor] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    """The rows that satisfy a constraint, for those that decoders asked for last: see `decoders.constraints`."""
+
+    def __len__(self) -> int:
+        return len(self.embeddings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What a decoder works on: the space, the surrogate, and the candidates to choose or start from."""
+
+    space: OutputSpace[Any, Any]
+    surrogate: Surrogate
+    candidates: Candidates
+    constraints: Sequence[Any | None] | None = None
+    """One `OutputSpace.Constraint` per query, which its structures must satisfy, or None if any will do."""
+
+    def satisfied(self, structures: Any, owner: Tensor) -> Tensor:
+        """(N,) bool: whether structure n satisfies the constraint of query `owner[n]`; true if that has none."""
+        kept = torch.ones_like(owner, dtype=torch.bool)
+        queries: dict[str, list[int]] = {}
+        for query, constraint in enumerate(self.constraints or ()):
+            if constraint is not None:
+                queries.setdefault(constraint.model_dump_json(), []).append(query)
+        for same in queries.values():
+            rows = torch.isin(owner, torch.tensor(same, device=owner.device)).nonzero().flatten()
+            assert self.constraints is not None
+            kept[rows] = self.space.satisfies(structures[rows], self.constraints[same[0]]).to(kept.device)
+        return kept
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoding:
+    """The `top_k` best structures of each of B queries, best first: row `i * top_k + j` is the j-th for query i."""
+
+    structures: Any
+    energies: Tensor
+    trace: Trace | None = None
+
+    @property
+    def top_k(self) -> int:
+        """The number of structures for each query."""
+        return self.energies.shape[1]
+
+    def rows(self, first: int, end: int) -> Decoding:
+        """The decoding of the queries from `first` up to `end`, without the trace."""
+        structures = self.structures[first * self.top_k : end * self.top_k]
+        return Decoding(structures, self.energies[first:end])
+
+    @property
+    def best(self) -> Any:
+        """The best structure of each query."""
+        return self.structures[torch.arange(0, len(self.structures), self.top_k)]
+
+    def _repr_html_(self) -> str:
+        rows = [(str(row), *(f"{energy:.4g}" for energy in own)) for row, own in enumerate(self.energies.tolist())]
+        return table(("query", *(f"energy, rank {rank}" for rank in range(1, self.top_k + 1))), rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """What a decoder passed through: for each recorded step, one packed structure and one energy per input."""
+
+    steps: Sequence[int]
+    structures: Sequence[Any]
+    energies: Sequence[Tensor]
+
+    def _repr_svg_(self) -> str | None:
+        if not len(self.steps):
+            return None
+        means = [energies.mean().item() for energies in self.energies]
+        return curve(self.steps, means, f"mean energy of {counted(len(self.energies[0]), 'input')}, by step")
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """Options of a decoder under a name, as one of the ways of decoding that `ele sweep` compares."""
+
+    name: str
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    label: str = ""
+    """The label in figures; empty: `name`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """A published result to compare with: values and, if published, standard deviations, by metric name."""
+
+    name: str
+    values: Mapping[str, float]
+    source: str
+    deviations: Mapping[str, float] = dataclasses.field(default_factory=dict)
