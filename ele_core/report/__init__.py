@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from torch import Tensor
+
+from ele_core.errors import counted
 from ele_core.files.atomic import write_text
-from ele_core.report.collect import collect
+from ele_core.interfaces import Learner
+from ele_core.model.baselines import behind
+from ele_core.model.model import Model
 from ele_core.report.comparison import Comparison
-from ele_core.report.measured import Wanted, evaluate_missing, measured_before, outcome_of
+from ele_core.report.decoding import ranks, trajectories, usable
+from ele_core.report.drawings import Drawings, examples
+from ele_core.report.embedding_maps import MOST, maps
+from ele_core.report.headline import Headline, advice, label, trust_of
+from ele_core.report.learning_curves import Curve, curves, deciding
+from ele_core.report.measured import Measured, Wanted, evaluate_missing, measured_before, metrics_of, outcome_of
 from ele_core.report.page import render
+from ele_core.report.provenance import provenance
+from ele_core.runs.evaluations import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import pick_device
@@ -52,3 +66,94 @@ def write_comparison(comparison: Comparison, file: Path) -> Path:
 def split_for(run: Run) -> str:
     """The split to show by default: the test set, or the validation set if there is no test set."""
     return "test" if run.provenance["test"] else "validation"
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """The variables of the template, and the data that the page's script draws."""
+
+    shown: dict[str, Any]
+    data: dict[str, Any]
+
+
+def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context: Context) -> Contents:
+    """Gather all parts of the page."""
+    metrics = metrics_of(model)
+    primary = metrics[next(iter(metrics))]
+    headline = Headline(measured, metrics)
+    same = wanted.settings(oracle=False)
+    others = [
+        outcome
+        for outcome in load_all(run.folder)
+        if outcome.key != measured.outcome.key and {**outcome.settings, "oracle": False} == same
+    ]
+    drawings = Drawings(model.space)
+    chosen = examples(measured, metrics, wanted.examples, drawings, context)
+    truths, queries = measured.truths(model, context), measured.queries(model)
+    learned = curves(run.folder, deciding(run.config))
+    ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
+    if drawings.failures:
+        context.monitor.message(f"{counted(drawings.failures, 'drawing')} failed and will be shown as text")
+    trust = trust_of(measured, model)
+    shown = {
+        "provenance": provenance(run, measured),
+        "numbers": headline.numbers(),
+        "table": headline.table(others, run.references()),
+        "loss": headline.loss(),
+        "ranks": ranks(model, queries, truths, context),
+        "advice": [
+            *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.baselines)]),
+            *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders(model)),
+        ],
+        **trust,
+        "primary": label(primary.name),
+        "count": counted(len(measured), "prediction"),
+    }
+    data = {
+        "metrics": [
+            {
+                "name": name,
+                "label": label(name),
+                "better": metric.direction,
+                "best_case": metric.best_case,
+                "share": name in headline.shares,
+                "summary": metric.summary,
+            }
+            for name, metric in metrics.items()
+        ],
+        "rows": measured.columns(),
+        "properties": properties(model, truths),
+        "groups": chosen.groups,
+        "drawn": chosen.drawn,
+        "curves": [dataclasses.asdict(curve) for curve in learned],
+        "maps": [dataclasses.asdict(m) for m in embedding_maps(model, truths, queries, context)],
+        "trajectories": [dataclasses.asdict(way) for way in ways],
+        "drawings": drawings.stored,
+        "trust": trust["trust"],
+    }
+    return Contents(shown, data)
+
+
+def regression(learned: Sequence[Curve], run: Run) -> Curve | None:
+    """The learning curve of the run's regressor: of its last stage that was recorded."""
+    learner: type[Learner] = run.config.registry.get("regressor", run.config.regressor.name)
+    names = {stage.name for stage in learner.stages}
+    return next((curve for curve in reversed(learned) if curve.stage in names), None)
+
+
+def other_decoders(model: Model) -> list[str]:
+    """The decoders that work with the model, without the one that was used."""
+    return [choice.name for choice in usable(model)[1:]]
+
+
+def properties(model: Model, truths: Any) -> dict[str, list[float]]:
+    """Numbers that describe each truth, by name."""
+    found = {name: values.tolist() for name, values in model.space.properties(truths).items()}
+    return {name: [float(f"{value:.6g}") for value in values] for name, values in found.items()}
+
+
+def embedding_maps(model: Model, truths: Any, queries: Tensor, context: Context) -> list[Any]:
+    """Maps of the embeddings of the first truths, with the queries if these have the same dimension."""
+    embeddings = model.surrogate.embed(truths[: min(MOST, len(truths))]).cpu()
+    own = queries[: len(embeddings)].cpu()
+    return maps(embeddings, own, context.derived_seed("report", "map") % (1 << 32))

@@ -54,7 +54,7 @@ class Measured:
     values: dict[str, list[float]]
     oracle_values: dict[str, list[float]]
     best: dict[str, list[float]] = dataclasses.field(default_factory=dict)
-    """The best values that the predictions can have, of the metrics that are not proven for all of them."""
+    """The better bound of metrics that are known only within bounds."""
     other_truths: list[str] | None = None
     """Right outputs besides the nearest, which is the truth; None: every input has only one."""
     trusted: dict[str, list[float]] = dataclasses.field(default_factory=dict)

@@ -10,20 +10,17 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-STYLES = ("style.css",)
 FIRST = "theme.js"
 """The script that runs before anything is shown."""
+ASSETS = files("ele_core.report") / "assets"
 SCRIPTS = {
-    "report.html": (
-        *("page.js", "charts.js", "curves.js", "gallery.js", "table.js"),
-        *("sizes.js", "trust.js", "embedding.js", "steps.js", "trajectory.js"),
-    ),
+    "report.html": ("page.js", "charts.js", "steps.js", "gallery.js"),
     "compare.html": ("page.js", "charts.js", "compare.js"),
     "try.html": ("page.js", "charts.js", "steps.js", "try.js"),
 }
-"""The scripts of each page, in the order in which they run."""
+"""The scripts of each page, in the order in which they run; on a report those of `assets/panels` follow."""
 ASKS = frozenset({"try.html"})
-"""The pages whose script asks the server that they came from; the others are files."""
+"""Pages that send requests to their own server; the others are static."""
 
 
 def render(template: str, shown: dict[str, Any], data: dict[str, Any]) -> str:
@@ -33,9 +30,11 @@ def render(template: str, shown: dict[str, Any], data: dict[str, Any]) -> str:
     environment = Environment(
         loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    style = "".join(map(asset, STYLES))
-    script = "\n".join(["'use strict';", *map(asset, SCRIPTS[template])])
-    first = asset(FIRST)
+    panels = (
+        sorted(f"panels/{file.name}" for file in (ASSETS / "panels").iterdir()) if template == "report.html" else []
+    )
+    script = "\n".join(["'use strict';", *map(asset, [*SCRIPTS[template], *panels])])
+    style, first = asset("style.css"), asset(FIRST)
     policy = [
         "default-src 'none'",
         "img-src data:",
@@ -75,4 +74,4 @@ def digest(text: str) -> str:
 @cache
 def asset(name: str) -> str:
     """A template, style sheet or script of this package."""
-    return (files("ele_core.report") / "assets" / name).read_text("utf-8")
+    return (ASSETS / name).read_text("utf-8")

@@ -15,9 +15,9 @@ from ele_core.model.model import Model
 from ele_core.model.results import Predictions
 from ele_core.model.trust import judged
 from ele_core.plugins import Registry
+from ele_core.report.decoding import usable, without_rest
 from ele_core.report.drawings import Drawings
 from ele_core.report.page import render
-from ele_core.report.trajectories import usable, without_rest
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.folder import CONFIG
 from ele_core.runs.run import Run

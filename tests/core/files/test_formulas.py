@@ -54,7 +54,7 @@ def test_no_cell_of_a_written_file_begins_as_a_formula() -> None:
 
 
 def test_the_page_of_a_report_guards_the_same_cells() -> None:
-    script = Path("ele_core/report/assets/table.js").read_text("utf-8")
+    script = Path("ele_core/report/assets/panels/table.js").read_text("utf-8")
     from ele_core.files.formulas import FORMULA
 
     assert f"/^{FORMULA.pattern}/" in script

@@ -17,16 +17,14 @@ from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import Interrupted, ModelError
 from ele_core.report import FILE, Wanted, split_for, write_report
-from ele_core.report.advice import advice
 from ele_core.report.comparison import Comparison, compare, decided, short_names
-from ele_core.report.drawings import Drawings, as_plain
+from ele_core.report.decoding import Ranks, interleaved, ranks
+from ele_core.report.drawings import Drawings, as_plain, choose
 from ele_core.report.embedding_maps import maps, principal
-from ele_core.report.examples import choose
+from ele_core.report.headline import advice
 from ele_core.report.learning_curves import Curve, curves, deciding, duration
 from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
-from ele_core.report.ranks import Ranks, ranks
-from ele_core.report.trajectories import interleaved
 from ele_core.runs.evaluations import StoredEvaluation, digest_of, load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -410,7 +408,7 @@ def test_the_truth_is_counted_among_the_first_answers(copy):
 
 
 def test_a_slow_decoder_is_followed_for_fewer_inputs(copy, monkeypatch):
-    monkeypatch.setattr("ele_core.report.budget.SECONDS", 0.0)
+    monkeypatch.setattr("ele_core.report.decoding.SECONDS", 0.0)
     data = data_of(write_report(Run(copy), Wanted(examples=9), Monitor()))
     ways = [way for way in data["trajectories"] if way["decoder"] == "pgd"]
     assert [way["group"] for way in ways] == ["worst", "typical"], "the first of the first two groups"

@@ -1,8 +1,9 @@
-"""How decoding went: for a few inputs, the structure at every step with its energy and its score."""
+"""Inputs that are decoded again for a page: the steps of each decoder, and how often the truth is among the first k."""
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from ele_core.errors import EleError
 from ele_core.model.model import Model
-from ele_core.report.budget import affordable
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
 from ele_core.runtime.context import Context
@@ -134,3 +134,50 @@ def works(model: Model, choice: Choice) -> bool:
     except EleError:
         return False
     return True
+
+
+SECONDS = 60.0
+"""How long a decoder may take for one part of the page."""
+TIMED = 2
+"""Inputs that are decoded to measure the time."""
+
+
+def affordable(
+    model: Model, queries: Tensor, decoder: Choice | None = None, *, top_k: int = 1, context: Context
+) -> int:
+    """How many of the queries can be decoded in `SECONDS`, judged by the first ones; at least these."""
+    started = time.monotonic()
+    model.decode(queries[:TIMED], decoder, top_k=top_k, context=context)
+    seconds = max(time.monotonic() - started, 1e-9) / TIMED
+    return min(len(queries), max(TIMED, int(SECONDS / seconds)))
+
+
+MOST = 200
+"""How many inputs are decoded again, or fewer if the decoder is slow; more would cost as much as an evaluation."""
+FIRST = (1, 2, 3, 5, 10)
+"""The numbers k of first answers that are shown."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """The share of truths among the first k answers, as pairs (k, share), measured on `count` inputs."""
+
+    count: int
+    deepest: int
+    shares: list[tuple[int, float]]
+
+
+def ranks(model: Model, queries: Tensor, truths: Any, context: Context) -> Ranks | None:
+    """Decode the first inputs once more, for as many answers as are shown; None if the decoder gives only one."""
+    deepest = min(FIRST[-1], len(model.candidates or ()))
+    if not len(queries) or deepest < 2:
+        return None
+    try:
+        count = affordable(model, queries[:MOST], top_k=deepest, context=context)
+        decoding = model.decode(queries[:count], top_k=deepest, context=context)
+    except EleError:  # fewer answers than asked for: a small share of the candidates, or a decoder with one answer
+        return None
+    keys = model.space.keys(decoding.structures).view(count, deepest, -1)
+    right = (keys == model.space.keys(truths[:count]).unsqueeze(1)).all(dim=2) & decoding.energies.isfinite()
+    found = right.cummax(dim=1).values.float().mean(dim=0).tolist()
+    return Ranks(count, deepest, [(k, found[k - 1]) for k in FIRST if k <= deepest])
