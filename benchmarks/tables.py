@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ele_core import Reference, Table
-from ele_core.experiments.reproduce.results import read_records, up_to_date
-from ele_core.experiments.reproduce.tables import ComparisonTable
+from ele_core.experiments.reproduce.tables import ComparisonTable, read_records, up_to_date
 from ele_graphs.coloring.task import Coloring
 from ele_graphs.fp2mol.studies import QM9_TABLE
 from ele_graphs.fp2mol.task import FingerprintToMolecule

@@ -196,7 +196,7 @@ def decoder_overrides(name: str) -> Sequence[str]:
     if name in registry().names("decoder"):
         return (f"decoder={name}",)
     from ele_core.errors import ConfigError
-    from ele_core.experiments.sweep.lines import installed_lines
+    from ele_core.experiments.sweep import installed_lines
 
     variants = installed_lines(registry())
     if name in variants:

@@ -92,8 +92,7 @@ def tune(
     """
     from ele_core import config as configuration
     from ele_core.errors import ConfigError
-    from ele_core.experiments.tune import TuningSearch
-    from ele_core.experiments.tune.table import as_dict, table
+    from ele_core.experiments.tune import TuningSearch, as_dict, table
     from ele_core.files.atomic import write_text
     from ele_core.runtime.monitor import Monitor
 

@@ -6,28 +6,30 @@ import dataclasses
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ele_core.config import RunConfig, override
+from ele_core.config.diff import flatten
+from ele_core.data.prepare import prepare
 from ele_core.display.text import in_words
-from ele_core.errors import ConfigError, Interrupted, counted
-from ele_core.experiments.reproduce.forecast import Forecast
+from ele_core.errors import ConfigError, Interrupted, PluginError, counted
 from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
-from ele_core.experiments.reproduce.results import Measurement, read_record, read_records, up_to_date
-from ele_core.experiments.reproduce.rivals import measured_rival
-from ele_core.experiments.reproduce.tables import ComparisonTable
-from ele_core.experiments.reproduce.trained_runs import decoding, folder_of, trained
-from ele_core.experiments.study import Paths, ShareSweep, Table
+from ele_core.experiments.reproduce.tables import ComparisonTable, Measurement, read_record, read_records, up_to_date
+from ele_core.experiments.study import Paths, Row, ShareSweep, Table
 from ele_core.experiments.sweep import sweep
 from ele_core.files.atomic import write_text
 from ele_core.files.locks import locked
-from ele_core.runs.folder import unfinished
+from ele_core.model.bounds import means
+from ele_core.model.evaluate import measure
+from ele_core.runs.folder import SPLITS, unfinished
 from ele_core.runs.journal import stage_seconds, training_seconds
-from ele_core.runs.records import circumstances, measurement
-from ele_core.runs.run import Run
+from ele_core.runs.records import DIGITS, circumstances, measurement
+from ele_core.runs.run import Run, context_for
+from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 
 __all__ = ["Plan", "Reproduction", "find_study", "make_plan"]
@@ -180,3 +182,99 @@ def value_at(tables: Any, path: str) -> str:
     for key in path.split("."):
         tables = tables[key]
     return str(tables)
+
+
+DECODER = {name: RunConfig.model_fields[name].default for name in ("decoder", "candidates")}
+"""The defaults, with which every run starts: rows that share a run override them when they decode."""
+
+
+def trained(job: Job, plan: Plan, runs: Path, monitor: Monitor) -> Run:
+    """Return the job's run, trained: start it, resume it, or reuse it if it is finished."""
+    folder = folder_of(job, plan, runs)
+    if unfinished(folder):
+        return Run.resume(folder, monitor, registry=job.config.registry)
+    if (folder / "model").is_dir():
+        return Run(folder, job.config.registry)
+    config = job.config.model_copy(update=DECODER)
+    donor = find_donor(job, plan, runs)
+    if donor is None:
+        return Run.start(config, folder, monitor)
+    monitor.message(f"reusing the learned loss of {donor.name}")
+    return Run.start(config, folder, monitor, surrogate_from=Run(folder_of(donor, plan, runs), config.registry))
+
+
+def folder_of(job: Job, plan: Plan, runs: Path) -> Path:
+    """The folder of the job's run: jobs with the same training share it."""
+    return runs / f"{plan.task}-{job.training}"
+
+
+def find_donor(job: Job, plan: Plan, runs: Path) -> Job | None:
+    """A job with a finished run, the same outputs and the same surrogate; None if there is none."""
+    same = [other for other in plan.jobs if other.embedding == job.embedding]
+    return next((other for other in same if (folder_of(other, plan, runs) / "model").is_dir()), None)
+
+
+def decoding(job: Job) -> list[str]:
+    """The job's decoder with all its options, and its share of the candidates, as overrides of its run."""
+    options = flatten(job.config.decoder.model_dump(mode="json"))
+    name = options.pop("name")
+    share = f"candidates.share={job.config.candidates.share}"
+    return [f"decoder={name}", *(override(f"decoder.{path}", value) for path, value in options.items()), share]
+
+
+def measured_rival(job: Job, command: Sequence[str], monitor: Monitor) -> dict[str, Any]:
+    """Let the rival of a job learn and predict, and measure its predictions as those of a model."""
+    rival = job.row.rival
+    assert rival is not None
+    context = context_for(job.config, monitor, Processes())
+    prepared = prepare(job.config, context)
+    rows, truths = prepared.examples("test", job.limit)
+    started = time.monotonic()
+    predicted = rival.predict(prepared, rows, context)
+    seconds = round(time.monotonic() - started, 1)
+    if len(predicted) != len(rows):
+        what = f"{counted(len(predicted), 'answer')} for {counted(len(rows), 'input')}."
+        fix = "Return one packed output for each row."
+        raise PluginError(f"the rival {type(rival).__name__} gave {what}", where=job.row.name, fix=fix)
+    metrics = {**means(measure(prepared.space, predicted, truths, context)), "examples": float(len(truths))}
+    data = {name: getattr(prepared.data, name) for name in ("source", "fingerprint", *SPLITS)}
+    return {
+        **circumstances(job.config, data, command=command, seconds=seconds),
+        "split": "test",
+        "oracle": False,
+        "rival": rival.settings,
+        "metrics": {name: round(value, DIGITS) for name, value in metrics.items()},
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Forecast:
+    """Expected times of jobs at one scale."""
+
+    scale: str
+    rows: Mapping[str, Row]
+    records: Sequence[Mapping[str, Any]]
+    """Records of finished jobs, of any seed."""
+
+    def seconds(self, jobs: Sequence[Job]) -> float | None:
+        """Seconds for all `jobs` together; None if one of them has neither a declared nor a measured time."""
+        times = [self._seconds(job) for job in jobs]
+        return None if None in times else sum(time for time in times if time is not None)
+
+    def _seconds(self, job: Job) -> float | None:
+        same = [spent(record) for record in self.records if record["row"] == job.row.name]
+        if same:
+            return sum(same) / len(same)
+        declared = job.row.minutes.get(self.scale)
+        return None if declared is None else 60 * declared * self._pace()
+
+    def _pace(self) -> float:
+        """Measured time of the finished jobs, divided by their declared time; 1 if nothing is known."""
+        pairs = [(spent(record), self.rows[record["row"]].minutes.get(self.scale)) for record in self.records]
+        known = [(seconds, 60 * minutes) for seconds, minutes in pairs if minutes]
+        return sum(seconds for seconds, _ in known) / sum(declared for _, declared in known) if known else 1.0
+
+
+def spent(record: Mapping[str, Any]) -> float:
+    """Seconds from the start of the job to its record, including those before an interruption."""
+    return float(record.get("wall_seconds", 0.0))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ele_core.experiments.sweep.lines import Line, Measurement, percent
+from ele_core.experiments.sweep import Line, Measurement, percent
 from ele_core.extras import installed, missing
 from ele_core.files.atomic import write_bytes, write_text
 from ele_core.types import Metric

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,11 +15,11 @@ from ele_core.errors import ConfigError, DataError
 from ele_core.experiments.ranges import Range
 from ele_core.extras import missing
 from ele_core.files.atomic import alive, make_folder, remove_abandoned
-from ele_core.files.locks import locked
 from ele_core.runtime.context import Context
 
 if TYPE_CHECKING:
     import optuna
+    from filelock import FileLock
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
@@ -43,11 +43,10 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
     from optuna.storages.journal import JournalFileBackend
 
     make_folder(file.parent)
-    lock = JournalLock(file)
-    with taking_turns(file):
-        remove_abandoned(file)
-        try:
-            lock.mend()
+    try:
+        with alone(file) as lock:
+            remove_abandoned(file)
+            mend(file)
             storage = JournalStorage(JournalFileBackend(str(file), lock))  # type: ignore[arg-type]  # it has its methods
             study = optuna.create_study(
                 storage=storage,
@@ -56,50 +55,46 @@ def open_search(file: Path, about: Mapping[str, Any], direction: Direction, *, p
                 load_if_exists=True,
                 pruner=optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner(),
             )
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            fix, reason = "Choose another file with --storage.", getattr(error, "strerror", None) or error
-            raise DataError(f"cannot be used as the storage of a search: {reason}.", where=str(file), fix=fix) from None
-        kept = study.user_attrs.get("about")
-        if kept is None:
-            study.set_user_attr("about", dict(about))
-        elif differ := changes(flat(kept), flat(about)):
-            fix = "Choose another file with --storage, or undo these changes."
-            what = f"holds a search with other settings: {'; '.join(differ.values())}."
-            raise ConfigError(what, where=str(file), fix=fix)
+            kept = study.user_attrs.get("about")
+            if kept is None:
+                study.set_user_attr("about", dict(about))
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        fix, reason = "Choose another file with --storage.", getattr(error, "strerror", None) or error
+        raise DataError(f"cannot be used as the storage of a search: {reason}.", where=str(file), fix=fix) from None
+    if kept is not None and (differ := changes(flat(kept), flat(about))):
+        fix = "Choose another file with --storage, or undo these changes."
+        raise ConfigError(
+            f"holds a search with other settings: {'; '.join(differ.values())}.", where=str(file), fix=fix
+        )
     return study
 
 
-class JournalLock:
-    """The lock under which lines are appended to a journal, as optuna's own, but released if its process is killed."""
+@contextmanager
+def alone(file: Path) -> Iterator[FileLock]:
+    """Hold the lock on the journal; wait while another process holds it.
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.held = ExitStack()
+    Optuna appends under the same lock, which it takes again inside the block. The journal itself is locked: nothing is
+    left beside it, and the system releases the lock if the process is killed. Optuna's own locks survive a kill and
+    make the next process wait for 30 s.
+    """
+    from filelock import FileLock
 
-    def acquire(self) -> bool:
-        """Wait for the lock."""
-        self.held.enter_context(locked(self.file.with_name(f"{self.file.name}.write"), "writing", wait=True))
-        return True
+    lock = FileLock(file.resolve(), fallback_to_soft=False, is_singleton=True)
+    with lock:
+        yield lock
 
-    def release(self) -> None:
-        """Let others write."""
-        self.held.close()
 
-    def mend(self) -> None:
-        """Remove a last line that was written in part, because its process was killed or the disk was full.
+def mend(file: Path) -> None:
+    """Remove a last line that was written in part, because its process was killed or the disk was full.
 
-        Raises `ValueError` for a file that is not a journal: optuna would append to it.
-        """
-        self.acquire()
-        try:
-            content = self.file.read_bytes() if self.file.exists() else b""
-            if content and not content.startswith(b'{"op_code":'):
-                raise ValueError("it is not a journal")
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                os.truncate(self.file, whole)
-        finally:
-            self.release()
+    Optuna would append to that line, and could not read the journal again. Raises `ValueError` for a file that is not
+    a journal.
+    """
+    content = file.read_bytes()
+    if content and not content.startswith(b'{"op_code":'):
+        raise ValueError("it is not a journal")
+    if not content.endswith(b"\n"):
+        os.truncate(file, content.rfind(b"\n") + 1)
 
 
 def flat(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,7 +110,7 @@ def next_trial(study: optuna.Study, file: Path, ranges: Mapping[str, Range], tri
     """
     from optuna.samplers import TPESampler
 
-    with taking_turns(file):
+    with alone(file):
         close_dead_trials(study)
         known = study.get_trials(deepcopy=False)
         if sum(map(counts, known)) >= trials:
@@ -159,8 +154,3 @@ def distribution(own: Range) -> BaseDistribution:
     if own.whole:
         return IntDistribution(int(own.low), int(own.high), log=own.log, step=int(own.step or 1))
     return FloatDistribution(own.low, own.high, log=own.log, step=own.step)
-
-
-def taking_turns(file: Path) -> AbstractContextManager[None]:
-    """Lock the storage; wait while another process holds it."""
-    return locked(file.with_name(f"{file.name}.turn"), "choosing a trial", wait=True)

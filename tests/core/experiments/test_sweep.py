@@ -15,9 +15,8 @@ from click.testing import CliRunner, Result
 from ele_core.cli import cli
 from ele_core.errors import ConfigError, DataError
 from ele_core.experiments import sweep as module
-from ele_core.experiments.sweep import SHARES, percent
+from ele_core.experiments.sweep import SHARES, installed_lines, lines_for, percent, written
 from ele_core.experiments.sweep.figure import Look, figure
-from ele_core.experiments.sweep.lines import installed_lines, lines_for, written
 from ele_core.plugins import registry
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor

@@ -18,7 +18,7 @@ from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import ConfigError, DataError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
-from ele_core.experiments.tune import TuningSearch, trials
+from ele_core.experiments.tune import TuningSearch, kept
 from ele_core.experiments.tune.storage import next_trial
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
@@ -380,9 +380,9 @@ def test_the_configuration_itself_is_never_overwritten(tmp_path):
 
 
 def test_a_run_that_is_not_kept_leaves_nothing_behind_when_it_fails(tmp_path):
-    with trials.kept(None, tmp_path / "trials") as folder:
+    with kept(None, tmp_path / "trials") as folder:
         folder.mkdir()
-    place = trials.kept(None, tmp_path / "trials")
+    place = kept(None, tmp_path / "trials")
     place.__enter__().mkdir()
     assert place.__exit__(ZeroDivisionError, ZeroDivisionError(), None) is False
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ from fakes import GOOD, FakeDecoder, Site, fake_registry, stub
 import ele_core.cli
 from ele_core.cli.plugins import plugins as plugins_command
 from ele_core.errors import ConfigError, PluginError, UnknownComponent
-from ele_core.experiments.sweep.lines import installed_lines
+from ele_core.experiments.sweep import installed_lines
 from ele_core.interfaces import Backbone, Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate, Task
 from ele_core.plugins import Record, Registry, hookimpl
 from ele_core.plugins.contained import blamed, contained, noted
