@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The error numbers of the system if a disk is full, a quota used up, or a file larger than allowed."""
@@ -120,6 +122,12 @@ class Interrupted(EleError):
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """A count with its noun: `1 row`, `1,200 rows`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown name: `; did you mean 'NAME'?` if one of the `names` is close, else `.`."""
+    close = get_close_matches(name, list(names), 1)
+    return f"; did you mean '{close[0]}'?" if close else "."
 
 
 def described(error: OSError) -> str:

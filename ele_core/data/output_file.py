@@ -12,8 +12,7 @@ from ele_core.data.packing import PACKED_AT_ONCE, accept
 from ele_core.data.rejected import Rejected, located, parsed
 from ele_core.errors import DataError, counted
 from ele_core.files.columns import cell_text
-from ele_core.files.streaming import Cells, count_chunks, stream_column
-from ele_core.files.tables import Readers
+from ele_core.files.tables import Cells, Readers, count_chunks, stream_column
 from ele_core.interfaces import OutputSpace
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor

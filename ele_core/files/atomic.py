@@ -1,4 +1,4 @@
-"""Atomic writes: a crash leaves the old file or the new one, never a part."""
+"""Atomic writes, by which a crash leaves the old file or the new one, never a part; and locks between processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ele_core.errors import ModelError
+from ele_core.errors import Locked, ModelError
 
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 """The error numbers of a rename to something that exists."""
@@ -98,7 +98,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
             if error.errno not in TAKEN:
                 raise
             fix = "Choose another, or remove it."
-            raise ModelError("there is something there already.", where=str(folder), fix=fix) from None
+            raise ModelError("the folder is not empty.", where=str(folder), fix=fix) from None
         sync_folder(folder.parent)
 
 
@@ -185,3 +185,40 @@ def free_folder(parent: Path, name: str) -> Path:
             number += 1
         else:
             return folder
+
+
+AT_ONCE = 0.1
+"""Seconds before a process is refused: long enough to try again if the holder removes the file in this moment."""
+
+
+@contextmanager
+def locked(file: Path, what: str, *, wait: bool = False) -> Iterator[None]:
+    """Hold a lock on `file`, which the system releases when the process ends, however it ends.
+
+    The file contains the process id of its holder and is removed at the end of the block. A second process that asks
+    for the lock waits for it if `wait`; otherwise it is refused and told which process is doing `what`.
+    """
+    from filelock import FileLock, Timeout  # not needed to predict
+
+    make_folder(file.parent)
+    # filelock ≥ 3.30 neither truncates the file nor locks an unlinked one. A soft lock would survive a kill.
+    lock = FileLock(file, timeout=-1 if wait else AT_ONCE, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        problem = f"another process ({holder(file)}) is {what} here."
+        raise Locked(problem, where=str(file.parent), fix="Wait for it, or stop it first.") from None
+    try:
+        file.write_text(str(os.getpid()))
+        yield
+    finally:
+        file.unlink(missing_ok=True)  # before the release: afterwards it may belong to another process
+        lock.release()
+
+
+def holder(file: Path) -> str:
+    """The process id in a lock file; `unknown` if it cannot be read."""
+    try:
+        return file.read_text().strip() or "unknown"
+    except OSError:
+        return "unknown"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
-from ele_core.errors import DataError
+from ele_core.errors import DataError, closest
 from ele_core.numerics.sparse_vectors import SparseVector
 
 if TYPE_CHECKING:
@@ -149,10 +148,8 @@ def find_places(name: str, header: Sequence[str], file: str) -> list[int]:
 
 def unknown_column(name: str, header: Sequence[str], file: str) -> NoReturn:
     """Raise the error for an unknown name, which suggests the nearest one and lists them."""
-    close = get_close_matches(name, header, 1)
-    hint = f"; did you mean '{close[0]}'?" if close else "."
     listed = ", ".join(header[:SHOWN]) + (f", … ({len(header):,} in all)" if len(header) > SHOWN else "")
-    raise DataError(f"no column is called '{name}'{hint} Columns: {listed}.", where=file)
+    raise DataError(f"no column is called '{name}'{closest(name, header)} Columns: {listed}.", where=file)
 
 
 SHOWN = 30

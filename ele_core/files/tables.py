@@ -1,19 +1,19 @@
-"""A user's own tables: the format of a file is that of its suffix, and its columns are found by name or position."""
+"""A user's own tables, whole or one column in chunks: the suffix gives the format, columns have names or positions."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from ele_core.errors import DataError
-from ele_core.files import arrow
-from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, keep
-from ele_core.files.formulas import guarded
-from ele_core.files.sources import seekable_bytes_of, text_of
-from ele_core.files.text_tables import SEPARATORS, read_jsonl, read_lines, read_separated
+from ele_core.files.binary_tables import ARROW, PARQUET, count_rows, read_arrays, read_arrow, stream_parquet
+from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, as_cells, keep
+from ele_core.files.sources import BUFFER, bytes_of, seekable_bytes_of, text_of
+from ele_core.files.text_tables import SEPARATORS, guarded, read_jsonl, read_lines, read_separated
 
 __all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_columns", "read_inputs", "read_table"]
 
@@ -56,7 +56,7 @@ def read_table(file: str, wanted: Wanted | None = None, readers: Readers | None 
         raise DataError(REFUSED[suffix], where=file)
     if suffix in SEPARATORS or suffix in JSONL:
         table = read_text(file, suffix, wanted)
-    elif suffix in ARRAYS or suffix in arrow.SUFFIXES:
+    elif suffix in ARRAYS or suffix in ARROW:
         table = read_binary(file, suffix, wanted)
     elif readers is not None and (reader := readers(suffix)) is not None:
         table = read_with(reader, file, wanted)
@@ -89,9 +89,7 @@ def text_tables(text: TextIO, file: str, suffix: str, keep: Keep | None, size: i
 
 def read_binary(file: str, suffix: str, wanted: Wanted | None) -> Table:
     """A table in a file of numpy or of Arrow."""
-    from ele_core.files.arrays import read_arrays
-
-    read = read_arrays if suffix in ARRAYS else arrow.read_arrow
+    read = read_arrays if suffix in ARRAYS else read_arrow
     with seekable_bytes_of(file) as (stream, digest):
         return dataclasses.replace(read(stream, file, suffix, keep(wanted, file)), digest=digest)
 
@@ -138,7 +136,7 @@ def input_places(table: Table, column: str | None, trained: str | None) -> list[
 def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, separator: str = ",") -> str:
     """Mappings with the same keys as CSV text with a header; `columns` are needed if there may be no rows.
 
-    Texts that a spreadsheet would run are written as `formulas.guarded` does.
+    Texts that a spreadsheet would run are written as `guarded` does.
     """
     names = list(columns or rows[0])
     stream = CsvLines()
@@ -162,3 +160,57 @@ class CsvLines:
 def cell_of(value: Any) -> Any:
     """A value as the cell that is written for it."""
     return guarded(value) if isinstance(value, str) else value
+
+
+Cells = tuple[Sequence[Cell], Sequence[int] | None]
+"""Cells of a column, and the lines at which their rows begin if the format has lines."""
+
+
+def stream_column(
+    file: str, column: str | None, usual: str | None, size: int, readers: Readers | None = None
+) -> Iterator[Cells]:
+    """The cells of one column, `size` at a time: `column` if given; else `usual`, if the file has it; else the first.
+
+    CSV, TSV, JSONL, plain lines and Parquet are streamed; files of other formats are read as a whole first.
+    """
+    suffix = suffix_of(file)
+    if suffix in REFUSED:
+        raise DataError(REFUSED[suffix], where=file)
+
+    def places(names: Sequence[str]) -> list[int]:
+        return input_places(Table(file, names, {}), column, usual)
+
+    if suffix in PARQUET:
+        yield from stream_parquet(file, places, size)
+    elif is_text(suffix, readers):
+        with text_of(file, newline="" if suffix in SEPARATORS else "\n") as (text, _):
+            for table in text_tables(text, file, suffix, places, size):
+                yield table.cells(places(table.names)), table.lines
+    else:
+        table = read_table(file, None, readers)
+        cells = table.cells(places(table.names))
+        for first in range(0, len(cells), size):
+            lines = None if table.lines is None else table.lines[first : first + size]
+            yield as_cells(cells[first : first + size]), lines
+
+
+def is_text(suffix: str, readers: Readers | None) -> bool:
+    """Whether files of this suffix are tables of text or plain lines."""
+    if suffix in SEPARATORS or suffix in JSONL:
+        return True
+    return suffix not in ARRAYS and suffix not in ARROW and not (readers and readers(suffix))
+
+
+def count_chunks(file: str, size: int, readers: Readers | None = None) -> int | None:
+    """How many chunks of `size` rows a file has, to show progress; None if only reading it would tell.
+
+    For text it is counted by lines, and may be too many if cells hold line breaks.
+    """
+    suffix = suffix_of(file)
+    if file == "-" or not (suffix in PARQUET or is_text(suffix, readers)):
+        return None
+    if suffix in PARQUET:
+        return max(1, math.ceil(count_rows(file) / size))
+    with bytes_of(file) as stream:
+        lines = sum(block.count(b"\n") for block in iter(lambda: stream.read(BUFFER), b""))
+    return max(1, math.ceil((lines - (suffix in SEPARATORS)) / size))

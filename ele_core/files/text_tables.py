@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,6 @@ from typing import Any
 
 from ele_core.errors import DataError, counted
 from ele_core.files.columns import Keep, Table, Unreadable
-from ele_core.files.formulas import unguarded
 
 SEPARATORS = {".csv": (",", ";", "\t"), ".tsv": ("\t",)}
 """The separators that a file may have, by its suffix: the first that is in its header."""
@@ -179,3 +179,19 @@ def read_lines(text: Iterable[str], file: str, size: int | None = None) -> Itera
         column = list(islice(lines, size))
         yield Table(file, (), {0: column}, range(first, first + len(column)))
         first, more = first + len(column), len(column) == size
+
+
+FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-][\d\s.,;+eE-]*[^\d\s.,;+eE-])")
+"""Cells that a spreadsheet would run: they begin with `=`, `@`, a tab or a carriage return; or with `+` or `-`, unless
+they hold only numbers. They are written with an apostrophe before them and read without it; one that has apostrophes
+before it gets one more, so reading gives back what was written."""
+
+
+def guarded(cell: str) -> str:
+    """The cell as it is written: `=1` becomes `'=1`, `-1` stays as it is."""
+    return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    """The cell that `guarded` returns this text for."""
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell

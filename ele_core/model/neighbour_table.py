@@ -15,7 +15,7 @@ from ele_core.data.output_file import OutputFile
 from ele_core.data.packing import accept
 from ele_core.data.rejected import Rejected, parsed, refuse
 from ele_core.errors import DataError, counted
-from ele_core.files.arrow import as_parquet
+from ele_core.files.binary_tables import as_parquet
 from ele_core.files.columns import cell_text
 from ele_core.files.tables import JSONL, Readers, as_csv, input_places, read_table, suffix_of
 from ele_core.model.embedding_cache import EmbeddingCache, Precision, identity_of, written

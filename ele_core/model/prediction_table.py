@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ele_core.errors import DataError
-from ele_core.files.arrow import as_parquet, pyarrow
+from ele_core.files.binary_tables import as_parquet, pyarrow
 from ele_core.files.columns import Table, Unreadable, as_text, cell_text
 from ele_core.files.tables import JSONL, as_csv, suffix_of
 from ele_core.model.results import COLUMNS, Predictions

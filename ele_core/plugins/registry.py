@@ -13,10 +13,9 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from ele_core.errors import PluginError, UnknownComponent
+from ele_core.errors import PluginError, UnknownComponent, closest
 from ele_core.extras import OURS
 from ele_core.plugins.contained import contained, reason_of, remember
 from ele_core.plugins.hookspecs import HOOKS
@@ -150,7 +149,7 @@ class Registry:
     def unknown(self, name: str) -> NoReturn:
         """Raise the error for a name that no kind of component has."""
         names = sorted({each for kind in HOOKS for each in self.names(kind)})
-        sentences = [f"no component is called '{name}'{_closest(name, names)}", *self._absent()]
+        sentences = [f"no component is called '{name}'{closest(name, names)}", *self._absent()]
         raise UnknownComponent(" ".join(sentences), fix=NEXT_COMMAND)
 
     # -- without installing ---------------------------------------------------------------------------------------
@@ -194,7 +193,7 @@ class Registry:
     def _why_unknown(self, kind: Kind, name: str) -> str:
         hook, names = HOOKS[kind], self.names(kind)
         elsewhere = [other.singular for key, other in HOOKS.items() if name in self.names(key)]
-        sentences = [f"no {hook.singular} is called '{name}'{_closest(name, names)}"]
+        sentences = [f"no {hook.singular} is called '{name}'{closest(name, names)}"]
         if elsewhere:
             sentences.append(f"'{name}' is the name of another kind: {', '.join(elsewhere)}.")
         sentences.append(f"Installed {hook.plural}: {', '.join(names) or 'none'}.")
@@ -223,11 +222,6 @@ def _imported(target: str) -> object:
     """Return what `"package.module:Class"` names; the first import is contained."""
     with nullcontext() if target.partition(":")[0] in sys.modules else contained():
         return pkgutil.resolve_name(target)
-
-
-def _closest(name: str, names: list[str]) -> str:
-    close = get_close_matches(name, names, n=1)
-    return f"; did you mean '{close[0]}'?" if close else "."
 
 
 def _refuse_clashes(added: PluginInfo, others: list[PluginInfo]) -> None:

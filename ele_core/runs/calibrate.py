@@ -11,7 +11,7 @@ import torch
 from ele_core.config import DataConfig, RunConfig
 from ele_core.data.new_pairs import read_examples, read_inputs
 from ele_core.errors import DataError, EleError
-from ele_core.files.locks import locked
+from ele_core.files.atomic import locked
 from ele_core.files.signatures import SIGNATURE
 from ele_core.model.files import save_model
 from ele_core.model.model import Model

@@ -22,8 +22,8 @@ from ele_core.data.truths import Truths
 from ele_core.errors import ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
-from ele_core.files.formulas import unguarded
 from ele_core.files.tables import as_csv
+from ele_core.files.text_tables import unguarded
 from ele_core.interfaces import Decoder, OutputSpace
 from ele_core.model.baselines import Baselines, baselines
 from ele_core.model.evaluate import OTHERS, Evaluation

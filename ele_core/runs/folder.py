@@ -37,7 +37,7 @@ def check_free(folder: Path) -> None:
         raise ModelError("there is an unfinished run.", where=str(folder), fix=fix)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         fix = "Choose another with -o, or remove it."
-        raise ModelError("there is something there already.", where=str(folder), fix=fix)
+        raise ModelError("the folder is not empty.", where=str(folder), fix=fix)
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not nearest.is_dir():
         raise ModelError(f"cannot be created: {nearest} is a file.", where=str(folder), fix="Choose another with -o.")

@@ -14,7 +14,7 @@ from ele_core.config import RunConfig
 from ele_core.config.diff import DECODING
 from ele_core.errors import Locked
 from ele_core.files.archive import MANIFEST, digest
-from ele_core.files.locks import locked
+from ele_core.files.atomic import locked
 from ele_core.model.pretrained import model_folder
 from ele_core.runs.folder import CHECKPOINTS
 from ele_core.runs.identity import versions

@@ -16,8 +16,7 @@ from ele_core.config import dump
 from ele_core.data.dataset import DataSet
 from ele_core.data.prepare import Prepared
 from ele_core.errors import ModelError
-from ele_core.files.atomic import new_folder, remove_unfinished, write_text
-from ele_core.files.locks import locked
+from ele_core.files.atomic import locked, new_folder, remove_unfinished, write_text
 from ele_core.model.files import describe, load_model, save_model
 from ele_core.model.model import Model
 from ele_core.model.train import assemble, fit

@@ -15,14 +15,13 @@ from ele_core.config import RunConfig, override
 from ele_core.config.diff import flatten
 from ele_core.data.prepare import prepare
 from ele_core.display.text import in_words
-from ele_core.errors import ConfigError, Interrupted, PluginError, counted
+from ele_core.errors import ConfigError, Interrupted, PluginError, closest, counted
 from ele_core.experiments.reproduce.paths import draw_paths
-from ele_core.experiments.reproduce.plan import Job, Plan, closest, find_study, make_plan
+from ele_core.experiments.reproduce.plan import Job, Plan, find_study, make_plan
 from ele_core.experiments.reproduce.tables import ComparisonTable, Measurement, read_record, read_records, up_to_date
 from ele_core.experiments.study import Paths, Row, ShareSweep, Table
 from ele_core.experiments.sweep import sweep
-from ele_core.files.atomic import write_text
-from ele_core.files.locks import locked
+from ele_core.files.atomic import locked, write_text
 from ele_core.model.bounds import means
 from ele_core.model.evaluate import measure
 from ele_core.runs.folder import SPLITS, unfinished
@@ -173,7 +172,7 @@ def check_metrics(study: Table, measured: Mapping[str, float]) -> None:
     """Refuse a study whose table shows a metric that is not measured."""
     for name in study.metrics:
         if name not in measured:
-            what = f"there is no metric '{name}'.{closest(name, list(measured))}"
+            what = f"there is no metric '{name}'{closest(name, list(measured))}"
             raise ConfigError(what, where=study.name, fix=f"Metrics: {', '.join(measured)}.")
 
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.config.diff import settled
-from ele_core.errors import ConfigError, DataError, EleError, PluginError
+from ele_core.errors import ConfigError, DataError, EleError, PluginError, closest
 from ele_core.experiments.study import Paths, Row, ShareSweep, Study
 from ele_core.files.archive import digest
 from ele_core.interfaces import Task
@@ -104,9 +103,7 @@ def find_study(name: str, registry: Registry | None = None) -> tuple[str, Study]
     if len(fitting) == 1:
         return fitting[0]
     names = [f"{task}/{study.name}" if fitting else study.name for task, study in fitting or found]
-    what = (
-        f"several tasks have a study '{name}'." if fitting else f"no task has a study '{name}'.{closest(name, names)}"
-    )
+    what = f"several tasks have a study '{name}'." if fitting else f"no task has a study '{name}'{closest(name, names)}"
     raise ConfigError(what, where="STUDY", fix=f"Studies: {', '.join(names) or 'none'}.")
 
 
@@ -151,7 +148,7 @@ def check_references(task: str, known: Sequence[str], study: Study) -> None:
     """Refuse a study with a row whose published reference does not exist."""
     for row in study.rows:
         if row.reference is not None and row.reference not in known:
-            what = f"there is no reference '{row.reference}'.{closest(row.reference, known)}"
+            what = f"there is no reference '{row.reference}'{closest(row.reference, known)}"
             fix = f"References of {task}: {', '.join(known) or 'none'}."
             raise ConfigError(what, where=f"row '{row.name}' of {study.name}", fix=fix)
 
@@ -203,7 +200,7 @@ def chosen_rows(study: Study, names: Sequence[str]) -> set[str]:
         if slug(name) not in known:
             rows = ", ".join(f"'{row.name}'" for row in study.rows)
             hint = closest(name, [row.name for row in study.rows])
-            raise ConfigError(f"there is no row '{name}'.{hint}", where="--row", fix=f"Rows: {rows}.")
+            raise ConfigError(f"there is no row '{name}'{hint}", where="--row", fix=f"Rows: {rows}.")
     wanted = {slug(name) for name in names} or set(known)
     return {row.name for short, row in known.items() if short in wanted}
 
@@ -212,7 +209,7 @@ def given_files(study: Study, files: Mapping[str, str]) -> dict[str, File]:
     """The files that the user gave, with digests; unknown names and missing files raise."""
     for name, path in files.items():
         if name not in study.files:
-            what = f"{study.name} takes no file '{name}'.{closest(name, list(study.files))}"
+            what = f"{study.name} takes no file '{name}'{closest(name, list(study.files))}"
             raise ConfigError(what, where="--file", fix=f"Files of {study.name}: {', '.join(study.files) or 'none'}.")
         if not Path(path).exists():
             raise DataError("there is no such file.", where=path, fix=f"Give --file {name}= a path that exists.")
@@ -238,12 +235,6 @@ def hashed(value: Any) -> str:
 def slug(name: str) -> str:
     """A name as part of a file name: "ELE + ONNPT" → ele-onnpt."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def closest(name: str, names: Sequence[str]) -> str:
-    """A suggestion for a misspelt name, to append to a message; empty if no name is close."""
-    close = get_close_matches(name, names, 1)
-    return f" Did you mean '{close[0]}'?" if close else ""
 
 
 def _studies(task: str, registry: Registry) -> Sequence[Study]:

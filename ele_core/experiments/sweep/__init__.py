@@ -8,7 +8,6 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from ele_core.config import RunConfig
 from ele_core.config.diff import flatten
 from ele_core.data.truths import Truths
 from ele_core.display.notebook import table
-from ele_core.errors import ConfigError, DataError, EleError, counted
+from ele_core.errors import ConfigError, DataError, EleError, closest, counted
 from ele_core.experiments.sweep.figure import draw
-from ele_core.files.atomic import write_text
-from ele_core.files.locks import locked
+from ele_core.files.atomic import locked, write_text
 from ele_core.interfaces import Decoder
 from ele_core.model.evaluate import evaluate
 from ele_core.model.model import Model
@@ -213,9 +211,9 @@ def named_lines(names: Sequence[str], registry: Registry) -> list[str]:
     for name in names:
         own = [name] if name in lines else [line.name for line in lines.values() if line.decoder == name]
         if not own:
-            close = get_close_matches(name, lines, 1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise ConfigError(f"there is no line '{name}'.{hint}", where="--decoder", fix=f"Lines: {', '.join(lines)}.")
+            raise ConfigError(
+                f"there is no line '{name}'{closest(name, lines)}", where="--decoder", fix=f"Lines: {', '.join(lines)}."
+            )
         found += own
     return found
 

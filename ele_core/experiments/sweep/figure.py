@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ele_core.experiments.sweep import Line, Measurement, percent
 from ele_core.extras import installed, missing
 from ele_core.files.atomic import write_bytes, write_text
 from ele_core.types import Metric
@@ -16,6 +15,8 @@ from ele_core.types import Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from ele_core.experiments.sweep import Line, Measurement
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -90,7 +91,7 @@ def draw_panel(axes: Axes, metric: Metric[Any], records: Sequence[Measurement], 
             axes.plot(shares, values, style, color=look.colour, fillstyle="none", label=line.label, zorder=over)
     shares = sorted({record["share"] for record in records})
     axes.set_xscale("log")
-    axes.set_xticks(shares, [percent(share).removesuffix(" %") for share in shares])
+    axes.set_xticks(shares, [f"{100 * share:.3g}" for share in shares])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("share of the candidates (%)")
     axes.set_ylabel(f"{metric.name} ({'lower' if metric.direction == 'min' else 'higher'} is better)")

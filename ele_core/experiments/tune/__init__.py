@@ -19,7 +19,6 @@ from ele_core.data.prepare import prepare
 from ele_core.display.text import columns
 from ele_core.errors import ConfigError, EleError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
-from ele_core.experiments.tune import TrialMonitor, as_words, measured
 from ele_core.experiments.tune.storage import Direction, next_trial, open_search, require_optuna
 from ele_core.files.atomic import own_prefix
 from ele_core.interfaces import Regressor

@@ -157,7 +157,7 @@ def test_training_reports_on_standard_error_and_says_what_comes_next(ele, settin
 
 def test_a_folder_that_is_taken_is_refused_and_left_as_it_was(ele, copy, settings):
     before = (copy / "config.toml").stat().st_mtime_ns
-    assert fails(ele("train", "number-words", "-o", copy, *settings), 1, "there is something there already", "-o")
+    assert fails(ele("train", "number-words", "-o", copy, *settings), 1, "the folder is not empty", "-o")
     assert (copy / "config.toml").stat().st_mtime_ns == before
 
 

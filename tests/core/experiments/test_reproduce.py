@@ -260,7 +260,7 @@ def test_a_mistake_in_a_study_is_told_before_anything_is_run(tmp_path, monkeypat
 def test_a_metric_that_there_is_not_is_an_error_and_what_was_trained_stays(tmp_path, monkeypatch):
     declare(monkeypatch, Table("table1", "Numbers", ROWS[:1], SCALES, metrics=("exakt",)))
     error = ele("table1", "-o", tmp_path).exception
-    assert "table1: there is no metric 'exakt'. Did you mean 'exact'? Metrics: exact, edit_distance," in str(error)
+    assert "table1: there is no metric 'exakt'; did you mean 'exact'? Metrics: exact, edit_distance," in str(error)
     declare(monkeypatch, Table("table1", "Numbers", ROWS[:1], SCALES, metrics=("exact",)))
     monkeypatch.setattr(Run, "start", None)
     assert ele("table1", "-o", tmp_path).exit_code == 0
@@ -302,12 +302,12 @@ def test_a_file_is_shown_by_its_name_and_compared_by_what_is_in_it(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tabel1"], "no task has a study 'tabel1'. Did you mean 'table1'?"),
+        (["tabel1"], "no task has a study 'tabel1'; did you mean 'table1'?"),
         (["table1", "--scale", "huge"], "--scale: there is no scale 'huge'. Scales of table1: small, full."),
-        (["table1", "--row", "widre"], "--row: there is no row 'widre'. Did you mean 'wider'?"),
+        (["table1", "--row", "widre"], "--row: there is no row 'widre'; did you mean 'wider'?"),
         (["table1", "--seeds", "0,x"], "--seeds: '0,x' is no list of seeds. Write it as 0,1,2."),
         (["figure3", "--file", "gdb11=x"], "--file: figure3 takes no file 'gdb11'. Files of figure3: none."),
-        (["table1", "--file", "gdb1=x"], "no file 'gdb1'. Did you mean 'gdb11'? Files of table1: gdb11."),
+        (["table1", "--file", "gdb1=x"], "no file 'gdb1'; did you mean 'gdb11'? Files of table1: gdb11."),
         (["table1", "--row", "extra"], "--row: the row 'extra' needs --file gdb11=PATH."),
         (["table1", "--runs", __file__], "is a file, not a folder. Choose another."),
     ],

@@ -277,7 +277,7 @@ def test_what_is_no_share_is_refused_in_one_sentence(run, tmp_path, share):
 def test_a_line_that_there_is_not_is_answered_with_those_there_are(run):
     error = ele(run, "--decoder", "pgd-bset").exception
     assert isinstance(error, ConfigError)
-    assert "Did you mean 'pgd-best'?" in str(error)
+    assert "did you mean 'pgd-best'?" in str(error)
     assert all(name in str(error) for name in LINES)
 
 

@@ -74,7 +74,7 @@ def test_a_new_folder_never_takes_the_place_of_another(tmp_path):
     folder.mkdir()
     with new_folder(folder) as fresh:
         (fresh / "one").write_text("1")
-    with pytest.raises(ModelError, match="there is something there already"), new_folder(folder) as fresh:
+    with pytest.raises(ModelError, match="the folder is not empty"), new_folder(folder) as fresh:
         (fresh / "two").write_text("2")
     assert names(folder) == ["one"]
     assert names(tmp_path) == ["run"]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ele_core.files.formulas import guarded, unguarded
 from ele_core.files.tables import as_csv, read_table
+from ele_core.files.text_tables import guarded, unguarded
 
 CELLS = st.text(st.sampled_from("'=+-@\t\r\n,;.eE0123456789 aC|\"") | st.characters(codec="utf-8"), max_size=12)
 
@@ -55,6 +55,6 @@ def test_no_cell_of_a_written_file_begins_as_a_formula() -> None:
 
 def test_the_page_of_a_report_guards_the_same_cells() -> None:
     script = Path("ele_core/report/assets/panels/table.js").read_text("utf-8")
-    from ele_core.files.formulas import FORMULA
+    from ele_core.files.text_tables import FORMULA
 
     assert f"/^{FORMULA.pattern}/" in script

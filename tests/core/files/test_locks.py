@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ele_core.errors import Locked, ModelError
-from ele_core.files.locks import locked
+from ele_core.files.atomic import locked
 
 HOLD = (
-    "import sys, pathlib; from ele_core.files.locks import locked\n"
+    "import sys, pathlib; from ele_core.files.atomic import locked\n"
     "with locked(pathlib.Path(sys.argv[1]), 'training'): print('held', flush=True); sys.stdin.read()"
 )
 """Takes a lock, says so, and holds it until its input ends."""
@@ -68,7 +68,7 @@ def test_a_holder_without_a_name_is_unknown(tmp_path):
 
 
 COUNT = (
-    "import sys, pathlib; from ele_core.files.locks import locked\n"
+    "import sys, pathlib; from ele_core.files.atomic import locked\n"
     "counter = pathlib.Path(sys.argv[1])\n"
     "for _ in range(40):\n"
     "    with locked(counter.with_suffix('.lock'), 'counting', wait=True):\n"
@@ -103,7 +103,7 @@ def test_who_waits_has_the_lock_once_it_is_free(tmp_path):
 
 
 READ_ONLY = (
-    "import os, pathlib, sys, filelock; from ele_core.files.locks import locked\n"
+    "import os, pathlib, sys, filelock; from ele_core.files.atomic import locked\n"
     "os.chdir(sys.argv[1]); os.geteuid() or os.setuid(65534)  # root may write everywhere\n"
     "try: locked(pathlib.Path('lock'), 'training').__enter__()\n"
     "except PermissionError: print('refused by the system')"
@@ -120,4 +120,4 @@ def test_a_lock_in_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp
 
 
 def test_the_library_is_not_loaded_to_import_the_module(run_python):
-    assert run_python("-c", "import sys, ele_core.files.locks; print('filelock' in sys.modules)").stdout == "False\n"
+    assert run_python("-c", "import sys, ele_core.files.atomic; print('filelock' in sys.modules)").stdout == "False\n"

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from ele_core.errors import DataError
-from ele_core.files.arrow import as_parquet
-from ele_core.files.streaming import count_chunks, stream_column
-from ele_core.files.tables import FIRST, read_table
+from ele_core.files.binary_tables import as_parquet
+from ele_core.files.tables import FIRST, count_chunks, read_table, stream_column
 
 ROWS = [("1", 'a "b"'), ("2", "two\nlines"), ("3", ""), ("4", "d"), ("5", "e")]
 CSV = 'id,name\n1,"a ""b"""\n2,"two\nlines"\n3,\n4,d\n5,e\n'

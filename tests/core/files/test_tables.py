@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix, save_npz
 
 from ele_core.errors import DataError
-from ele_core.files.arrow import as_parquet
+from ele_core.files.binary_tables import as_parquet
 from ele_core.files.columns import describe_columns
 from ele_core.files.tables import FIRST, LAST, Unreadable, read_columns, read_inputs, read_table
 
