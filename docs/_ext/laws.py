@@ -26,16 +26,16 @@ class LawsDirective(SphinxDirective):
         self.env.note_reread()
         (kind,) = self.arguments
         checks = SHARED if kind == "every" else [check for check in SUITES[kind] if check not in SHARED]
-        return self.parse_text_to_nodes("\n".join(laws(checks)))
+        return self.parse_text_to_nodes("\n".join(laws(kind, checks)))
 
 
-def laws(checks: list[Check] | tuple[Check, ...]) -> Iterator[str]:
+def laws(kind: str, checks: list[Check] | tuple[Check, ...]) -> Iterator[str]:
     """Each check and its law as Markdown."""
     for check in checks:
         law = inspect.getdoc(check)
         if not law:
             raise ValueError(f"{check.__name__} states no law: write a docstring")
-        yield from (f"(check-{check.__name__})=", f"`{check.__name__}`", f": {' '.join(law.split())}", "")
+        yield from (f"({kind}-{check.__name__})=", f"`{check.__name__}`", f": {' '.join(law.split())}", "")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

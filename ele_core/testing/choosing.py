@@ -13,7 +13,7 @@ from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, Record, Registry, registry
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
-from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_regressor, fitted_surrogate
+from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
 from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check
@@ -80,7 +80,7 @@ class Choosing:
 
     def _surrogate(self) -> Subject:
         surrogate, space = self._fitting(self._spaces(), self._create)
-        return self._subject((fitted_surrogate(surrogate),), space)
+        return self._subject((fitted_learner(surrogate),), space)
 
     def _input(self) -> Subject:
         return self._subject((self._create(),))
@@ -92,7 +92,7 @@ class Choosing:
     def _regressor(self) -> Subject:
         pairs = ((inputs, surrogate) for surrogate in self._surrogates() for inputs in self._inputs())
         regressor, (inputs, _) = self._fitting(pairs, lambda pair: self._create(*pair))
-        return self._subject((fitted_regressor(regressor),), inputs)
+        return self._subject((fitted_learner(regressor),), inputs)
 
     def _decoder(self) -> Subject:
         decoder, surrogate = self._fitting(self._surrogates(), self._decoder_for)

@@ -20,7 +20,7 @@ from ele_core.interfaces import (
 )
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
-from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_regressor, fitted_surrogate
+from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
 from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
@@ -146,7 +146,7 @@ class SurrogateContract(Contract):
         raise NotImplementedError("write `def surrogate(self, space)`, which returns the surrogate to check")
 
     def subject(self) -> Sequence[Any]:
-        return (fitted_surrogate(self.surrogate(self.space())),)
+        return (fitted_learner(self.surrogate(self.space())),)
 
 
 class RegressorContract(Contract):
@@ -171,7 +171,7 @@ class RegressorContract(Contract):
         raise NotImplementedError("write `def regressor(self, inputs, surrogate)`, which returns the regressor")
 
     def subject(self) -> Sequence[Any]:
-        return (fitted_regressor(self.regressor(fitted(self.inputs()), self.surrogate(self.space()))),)
+        return (fitted_learner(self.regressor(fitted(self.inputs()), self.surrogate(self.space()))),)
 
 
 class DecoderContract(Contract):

@@ -14,7 +14,6 @@ from ele_core.errors import EleError
 from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
-from ele_core.testing.learners import same_state
 from ele_core.testing.output_spaces import constrained
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import (
@@ -23,6 +22,7 @@ from ele_core.testing.samples import (
     LinearSurrogate,
     require_inside,
     require_own_randomness,
+    same_state,
     same_tensors,
     sample_queries,
     structures,

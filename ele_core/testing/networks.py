@@ -1,8 +1,9 @@
-"""`check_encoder` and `check_backbone`: the laws of networks and of their gradients."""
+"""`check_encoder` and `check_backbone`, and the laws of all components that map batches to vectors."""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ele_core.errors import counted
-from ele_core.interfaces import Backbone, Encoder, InputSpace
+from ele_core.interfaces import Backbone, Encoder, InputSpace, Regressor, Surrogate
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
 from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import (
@@ -19,11 +20,94 @@ from ele_core.testing.samples import (
     example_batch,
     fixed_weights,
     points,
+    repeated,
     require_own_randomness,
+    same_state,
     same_tensors,
     seeded,
     structures,
+    unchanged,
+    unusual_generators,
 )
+
+POINTS = 6
+STEP = 1e-6
+MANY = 150
+"""More rows than a chunk of any usual size below it."""
+STRUCTURES = 24
+"""Structures that surrogates are fitted on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mapped:
+    """An encoder, a backbone, a surrogate or a regressor as a function of a batch of B rows with values (B, dim)."""
+
+    batch: Any
+    """Rows to map; a learner has seen some of them in `fit`."""
+    call: Callable[[Any], Tensor]
+    dim: int | None
+    """The length of a value; None if it may be any."""
+    fresh: Callable[[int], Any]
+    """Another component of the same configuration, with weights drawn from a seed."""
+    what: str
+    """The operation, for messages."""
+
+
+def mapped(component: Any, *partners: Any) -> Mapped:
+    """What the shared laws need of a component."""
+
+    def fresh(seed: int) -> Any:
+        return fresh_of(component, *partners, seed=seed)
+
+    if isinstance(component, Encoder):
+        batch = points(partners[0], POINTS, seeded())
+        return Mapped(batch, lambda each: applied(component, each), component.dim, fresh, "a call in evaluation mode")
+    if isinstance(component, Backbone):
+        batch = packed(partners[0])
+        return Mapped(batch, lambda each: applied(component, each), component.dim, fresh, "a call in evaluation mode")
+    if isinstance(component, Surrogate):
+        return Mapped(few(component), component.embed, component.dim, fresh, "`embed`")
+    assert isinstance(component, Regressor)
+    own = type(component.surrogate).energies is not Surrogate.energies  # queries need not be embeddings
+    dim = None if own else component.surrogate.dim
+    return Mapped(packed(component.inputs), component.predict, dim, fresh, "`predict`")
+
+
+def fresh_of(component: Any, *partners: Any, seed: int) -> Any:
+    """Another component of the same configuration, not fitted, with weights drawn from a seed."""
+    with fixed_weights(seed):
+        if isinstance(component, nn.Module):
+            return type(component)(component.config, partners[0], component.dim)
+        if isinstance(component, Surrogate):
+            return type(component)(component.config, component.space)
+        return type(component)(component.config, component.inputs, component.surrogate)
+
+
+def state_of(component: Any) -> dict[str, Tensor]:
+    """A copy of all that a component has learned."""
+    found = component.state_dict() if isinstance(component, nn.Module) else component.state()
+    return {name: value.clone() for name, value in found.items()}
+
+
+def restored(component: Any, state: Mapping[str, Tensor]) -> Any:
+    """The component, given a state."""
+    (component.load_state_dict if isinstance(component, nn.Module) else component.restore)(dict(state))
+    return component
+
+
+def few(surrogate: Surrogate) -> Any:
+    """Structures to embed; `fit` has seen some of them."""
+    return structures(surrogate.space, STRUCTURES + 6)[-8:]
+
+
+def packed(inputs: InputSpace[Any]) -> Any:
+    """The examples of fitted inputs, packed."""
+    return inputs.pack(inputs.examples())
+
+
+def repeated_rows(tensor: Tensor, count: int) -> Tensor:
+    """`count` rows: those of `tensor`, repeated in turn."""
+    return tensor[torch.arange(count) % len(tensor)]
 
 
 def applied(network: nn.Module, batch: Any, *, training: bool = False) -> Tensor:
@@ -38,68 +122,90 @@ def applied(network: nn.Module, batch: Any, *, training: bool = False) -> Tensor
         network.train(before)
 
 
-def require_embeddings(network: nn.Module, batch: Any, dim: int) -> None:
-    """Require outputs of shape (B, dim) that are finite floats."""
-    found = applied(network, batch)
-    require(
-        found.shape == (len(batch), dim), f"{len(batch)} rows became {tuple(found.shape)}, not ({len(batch)}, {dim})"
-    )
-    require(found.is_floating_point(), f"the output is {found.dtype}, not floats")
-    require(found.isfinite().all(), "the output is not finite")
+def check_gives_embeddings(component: Any, *partners: Any) -> None:
+    """B rows become (B, dim) finite floats; those of surrogates and regressors have no gradient.
+
+    Queries may have another length if the surrogate defines its own `energies`. `dim` is known before `fit`.
+    """
+    made = mapped(component, *partners)
+    found = made.call(made.batch)
+    shape = (len(made.batch), found.shape[-1] if made.dim is None else made.dim)
+    require(found.shape == shape, f"{len(made.batch)} rows became {tuple(found.shape)}, not {shape}")
+    require(found.is_floating_point(), f"the values are {found.dtype}, not floats")
+    require(found.isfinite().all(), "a value is not finite")
+    if not isinstance(component, nn.Module):
+        require(not found.requires_grad, f"{made.what} keeps a gradient, which costs memory: use torch.no_grad")
+    if isinstance(component, Surrogate):
+        known = made.fresh(0).dim
+        require(known == component.dim, f"dim is {known} before fit and {component.dim} after")
 
 
-def require_independent_rows(network: nn.Module, batch: Any) -> None:
-    """Require that the output of a row is the same alone as in a batch."""
-    together = applied(network, batch)
-    for row in range(len(batch)):
-        alone = applied(network, batch[row : row + 1])
-        require(close(alone, together[row : row + 1]), f"the output of row {row} depends on the other rows")
+@after(check_gives_embeddings)
+def check_calls_change_nothing(component: Any, *partners: Any) -> None:
+    """A call changes neither its batch nor the state, draws from no global generator, and is repeatable bit for bit.
+
+    A network is called in evaluation mode.
+    """
+    made = mapped(component, *partners)
+    before = state_of(component)
+    require(unchanged(made.batch, made.call), f"{made.what} changes its batch in place: clone it first")
+    called = copy.deepcopy(component).eval() if isinstance(component, nn.Module) else made.call
+    require_own_randomness(made.what, lambda: called(made.batch))
+    found = []
+    for seed in (1, 2):
+        with unusual_generators(seed):
+            found.append(called(made.batch))
+    require(torch.equal(*found), f"two calls differ: {made.what} may not be random. Draw only if `self.training`")
+    require(same_state(before, state_of(component)), f"{made.what} changes the state")
 
 
-def require_small_batches(network: nn.Module, batch: Any, dim: int) -> None:
-    """Require that batches of one row and of none work in both modes."""
-    for training in (False, True):
-        for count in (1, 0):
-            found = applied(network, batch[:count], training=training)
-            mode = "training" if training else "evaluation"
-            require(
-                found.shape == (count, dim),
-                f"{counted(count, 'row')} became {tuple(found.shape)} in {mode} mode, not ({count}, {dim})",
-            )
+@after(check_calls_change_nothing)
+def check_rows_are_independent(component: Any, *partners: Any) -> None:
+    """The value of a row does not depend on the other rows; batches of one row and of none work."""
+    made = mapped(component, *partners)
+    together = made.call(made.batch)
+    for row in range(len(made.batch)):
+        alone = made.call(made.batch[row : row + 1])
+        require(close(alone, together[row : row + 1]), f"the value of row {row} depends on the other rows")
+    empty, shape = made.call(made.batch[:0]), (0, together.shape[1])
+    require(empty.shape == shape, f"no rows became {tuple(empty.shape)}, not {shape}")
 
 
-def require_deterministic(network: nn.Module, batch: Any) -> None:
-    """Require calls in evaluation mode to be bit-equal, to change no state, and to draw nothing."""
-    network = copy.deepcopy(network).eval()
-    require_own_randomness("a call in evaluation mode", lambda: network(batch))
-    before = {name: value.clone() for name, value in network.state_dict().items()}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        first = network(batch)
-        torch.manual_seed(2)
-        second = network(batch)
-    require(
-        torch.equal(first, second),
-        "two calls in evaluation mode give different outputs: use randomness only if `self.training`",
-    )
-    after = network.state_dict()
-    changed = [name for name, value in before.items() if not torch.equal(value, after[name])]
-    require(not changed, f"a call in evaluation mode changes {', '.join(changed)}")
+@after(check_rows_are_independent)
+def check_takes_many_rows(component: Any, *partners: Any) -> None:
+    """More than a hundred rows have the values of each alone."""
+    made = mapped(component, *partners)
+    found, expected = made.call(repeated(made.batch, MANY)), repeated_rows(made.call(made.batch), MANY)
+    require(found.shape == expected.shape, f"{MANY} rows became {tuple(found.shape)}, not {tuple(expected.shape)}")
+    wrong = ~torch.isclose(found, expected, rtol=1e-4, atol=1e-5).all(dim=1)
+    require(not wrong.any(), f"the values of {MANY} rows are wrong from row {int(wrong.int().argmax())} on")
 
 
-def require_state_round_trip(network: nn.Module, fresh: nn.Module, batch: Any) -> None:
-    """Require that a network with other weights computes the same once it has this one's `state_dict`."""
-    fresh.load_state_dict({name: value.clone() for name, value in network.state_dict().items()})
-    same = torch.equal(applied(network, batch), applied(fresh, batch))
-    require(same, "a copy with the same state_dict gives different outputs: it does not hold all that was learned")
+@after(check_calls_change_nothing)
+def check_state_is_complete(component: Any, *partners: Any) -> None:
+    """Another component of the same configuration gives the same once it has the `state` (`state_dict`) of this one."""
+    made = mapped(component, *partners)
+    other = mapped(restored(made.fresh(99), state_of(component)), *partners)
+    same = torch.equal(other.call(made.batch), made.call(made.batch))
+    require(same, "a copy with the same state gives different values: the state does not hold all that was learned")
 
 
-def require_trainable(network: nn.Module, batch: Any) -> None:
-    """Require that finite gradients reach the weights, and that not all are zero."""
+@after(check_rows_are_independent)
+def check_takes_small_batches(network: Any, partner: Any) -> None:
+    """Batches of one row and of none work in training mode too."""
+    batch = mapped(network, partner).batch
+    for count in (1, 0):
+        shape, expected = tuple(applied(network, batch[:count], training=True).shape), (count, network.dim)
+        require(shape == expected, f"{counted(count, 'row')} became {shape} in training mode, not {expected}")
+
+
+@after(check_calls_change_nothing)
+def check_is_trainable(network: Any, partner: Any) -> None:
+    """Finite gradients reach the weights, and not all of them are zero."""
     weights = [weight for weight in network.parameters() if weight.requires_grad]
     if not weights:
         raise NotApplicable("the network has no weights to train")
-    found = applied(network, batch, training=True)
+    found = applied(network, mapped(network, partner).batch, training=True)
     probe = torch.randn(found.shape, generator=torch.Generator().manual_seed(0)).to(found)
     gradients = torch.autograd.grad((found * probe).sum(), weights, allow_unused=True)
     reached = [gradient for gradient in gradients if gradient is not None]
@@ -109,6 +215,15 @@ def require_trainable(network: nn.Module, batch: Any) -> None:
         "all weights have zero gradients: the output does not depend on them, or is detached",
     )
 
+
+MAPPED = (
+    check_gives_embeddings,
+    check_calls_change_nothing,
+    check_rows_are_independent,
+    check_takes_many_rows,
+    check_state_is_complete,
+)
+"""The laws of encoders, backbones, surrogates and regressors."""
 
 VANISHING = 1e-4
 """The least gradient at vertices, as a share of that at other points."""
@@ -179,43 +294,7 @@ def towards(space: Space, here: Any, there: Any, share: float) -> Any:
     )
 
 
-POINTS = 6
-STEP = 1e-6
-
-
-def check_encoder_gives_embeddings(encoder: Encoder, space: Space) -> None:
-    """A point of B structures becomes (B, dim) finite floats."""
-    require_embeddings(encoder, points(space, POINTS, seeded()), encoder.dim)
-
-
-@after(check_encoder_gives_embeddings)
-def check_encoder_leaves_its_point_alone(encoder: Encoder, space: Space) -> None:
-    """The encoder does not change the point that it is given."""
-    point = points(space, POINTS, seeded())
-    before = point.map(torch.clone)
-    applied(encoder, point)
-    require(same_tensors(before, point), "the encoder changed its point in place: clone it first")
-
-
-@after(check_encoder_leaves_its_point_alone)
-def check_encoder_is_deterministic(encoder: Encoder, space: Space) -> None:
-    """In evaluation mode two calls agree bit for bit and change no state."""
-    require_deterministic(encoder, points(space, POINTS, seeded()))
-
-
-@after(check_encoder_is_deterministic)
-def check_encoder_rows_are_independent(encoder: Encoder, space: Space) -> None:
-    """The embedding of a row does not depend on the other rows, in evaluation mode."""
-    require_independent_rows(encoder, points(space, POINTS, seeded()))
-
-
-@after(check_encoder_gives_embeddings)
-def check_encoder_takes_small_batches(encoder: Encoder, space: Space) -> None:
-    """Batches of one structure and of no structures work, in training and in evaluation mode."""
-    require_small_batches(encoder, points(space, POINTS, seeded()), encoder.dim)
-
-
-@after(check_encoder_gives_embeddings)
+@after(check_gives_embeddings)
 def check_encoder_keeps_the_dtype(encoder: Encoder, space: Space) -> None:
     """Points in float32 give float32; after `.double()`, points in float64 give float64."""
     for dtype in (torch.float32, torch.float64):
@@ -224,7 +303,7 @@ def check_encoder_keeps_the_dtype(encoder: Encoder, space: Space) -> None:
         require(found.dtype == dtype, f"points in {dtype} give {found.dtype}")
 
 
-@after(check_encoder_gives_embeddings)
+@after(check_gives_embeddings)
 def check_encoder_has_a_gradient(encoder: Encoder, space: Space) -> None:
     """The embedding has a finite gradient in every relaxed field, and none is zero: descent has to move them all."""
     point = points(space, POINTS, seeded())
@@ -263,21 +342,7 @@ def check_encoder_gradient_is_the_slope(encoder: Encoder, space: Space) -> None:
         require(agree, f"field '{name}': the slope is {claimed:.6g} by gradient, {measured:.6g} by finite differences")
 
 
-@after(check_encoder_is_deterministic)
-def check_encoder_state_is_complete(encoder: Encoder, space: Space) -> None:
-    """An encoder of the same configuration with this one's `state_dict` gives the same embeddings."""
-    with fixed_weights(seed=99):
-        fresh = type(encoder)(encoder.config, space, encoder.dim)
-    require_state_round_trip(encoder, fresh, points(space, POINTS, seeded()))
-
-
-@after(check_encoder_leaves_its_point_alone)
-def check_encoder_is_trainable(encoder: Encoder, space: Space) -> None:
-    """Finite gradients reach the weights, and not all of them are zero."""
-    require_trainable(encoder, points(space, POINTS, seeded()))
-
-
-@after(check_encoder_is_deterministic)
+@after(check_calls_change_nothing)
 def check_encoder_is_invariant(encoder: Encoder, space: Space) -> None:
     """If `invariant` is true, all packings of a structure (`OutputSpace.equivalents`) have the same embedding."""
     if not encoder.invariant:
@@ -293,19 +358,34 @@ def check_encoder_is_invariant(encoder: Encoder, space: Space) -> None:
     )
 
 
+@after(check_gives_embeddings)
+def check_backbone_tells_inputs_apart(backbone: Backbone, inputs: InputSpace[Any]) -> None:
+    """Different inputs have different outputs."""
+    found = applied(backbone, packed(inputs))
+    require(
+        len(torch.unique(found, dim=0)) == len(found),
+        "two different inputs have the same output: the backbone ignores a part of its batch",
+    )
+
+
 ENCODER_CHECKS = (
-    check_encoder_gives_embeddings,
-    check_encoder_leaves_its_point_alone,
-    check_encoder_is_deterministic,
-    check_encoder_rows_are_independent,
-    check_encoder_takes_small_batches,
+    *MAPPED,
+    check_takes_small_batches,
+    check_is_trainable,
     check_encoder_keeps_the_dtype,
     check_encoder_has_a_gradient,
     check_encoder_has_a_gradient_at_vertices,
     check_encoder_gradient_is_the_slope,
-    check_encoder_state_is_complete,
-    check_encoder_is_trainable,
     check_encoder_is_invariant,
+    *COMMON,
+    check_model_saves_and_loads,
+)
+
+BACKBONE_CHECKS = (
+    *MAPPED,
+    check_takes_small_batches,
+    check_is_trainable,
+    check_backbone_tells_inputs_apart,
     *COMMON,
     check_model_saves_and_loads,
 )
@@ -316,6 +396,13 @@ def check_encoder(
 ) -> list[CheckResult]:
     """Run every check of an encoder that was built for `space`. `expected_failures`: check → reason."""
     return run_checks(ENCODER_CHECKS, (encoder, space), expected_failures)
+
+
+def check_backbone(
+    backbone: Backbone, inputs: InputSpace[Any], expected_failures: Mapping[str, str] | None = None
+) -> list[CheckResult]:
+    """Run every check of a backbone that was built for the fitted `inputs`. `expected_failures`: check → reason."""
+    return run_checks(BACKBONE_CHECKS, (backbone, inputs), expected_failures)
 
 
 def probed(encoder: Encoder, point: Any) -> Tensor:
@@ -330,88 +417,3 @@ def input_gradient(encoder: Encoder, point: Any, fields: tuple[str, ...]) -> dic
     value = probed(encoder, point.replace(**leaves))
     require(value.requires_grad, "the embedding has no gradient in the point: do not detach it")
     return dict(zip(leaves, torch.autograd.grad(value, list(leaves.values()), allow_unused=True), strict=True))
-
-
-Inputs = InputSpace[Any]
-
-
-def check_backbone_gives_embeddings(backbone: Backbone, inputs: Inputs) -> None:
-    """A batch of B inputs becomes (B, dim) finite floats."""
-    require_embeddings(backbone, packed(inputs), backbone.dim)
-
-
-@after(check_backbone_gives_embeddings)
-def check_backbone_leaves_its_batch_alone(backbone: Backbone, inputs: Inputs) -> None:
-    """The backbone does not change the batch that it is given."""
-    batch = packed(inputs)
-    before = batch.map(torch.clone)
-    applied(backbone, batch)
-    require(same_tensors(before, batch), "the backbone changed its batch in place: clone it first")
-
-
-@after(check_backbone_leaves_its_batch_alone)
-def check_backbone_is_deterministic(backbone: Backbone, inputs: Inputs) -> None:
-    """In evaluation mode two calls agree bit for bit and change no state."""
-    require_deterministic(backbone, packed(inputs))
-
-
-@after(check_backbone_is_deterministic)
-def check_backbone_rows_are_independent(backbone: Backbone, inputs: Inputs) -> None:
-    """The output of a row does not depend on the other rows, such as on their lengths, in evaluation mode."""
-    require_independent_rows(backbone, packed(inputs))
-
-
-@after(check_backbone_gives_embeddings)
-def check_backbone_takes_small_batches(backbone: Backbone, inputs: Inputs) -> None:
-    """Batches of one input and of no inputs work, in training and in evaluation mode."""
-    require_small_batches(backbone, packed(inputs), backbone.dim)
-
-
-@after(check_backbone_is_deterministic)
-def check_backbone_state_is_complete(backbone: Backbone, inputs: Inputs) -> None:
-    """A backbone of the same configuration with this one's `state_dict` gives the same outputs."""
-    with fixed_weights(seed=99):
-        fresh = type(backbone)(backbone.config, inputs, backbone.dim)
-    require_state_round_trip(backbone, fresh, packed(inputs))
-
-
-@after(check_backbone_leaves_its_batch_alone)
-def check_backbone_is_trainable(backbone: Backbone, inputs: Inputs) -> None:
-    """Finite gradients reach the weights, and not all of them are zero."""
-    require_trainable(backbone, packed(inputs))
-
-
-@after(check_backbone_gives_embeddings)
-def check_backbone_tells_inputs_apart(backbone: Backbone, inputs: Inputs) -> None:
-    """Different inputs have different outputs."""
-    found = applied(backbone, packed(inputs))
-    require(
-        len(torch.unique(found, dim=0)) == len(found),
-        "two different inputs have the same output: the backbone ignores a part of its batch",
-    )
-
-
-BACKBONE_CHECKS = (
-    check_backbone_gives_embeddings,
-    check_backbone_leaves_its_batch_alone,
-    check_backbone_is_deterministic,
-    check_backbone_rows_are_independent,
-    check_backbone_takes_small_batches,
-    check_backbone_state_is_complete,
-    check_backbone_is_trainable,
-    check_backbone_tells_inputs_apart,
-    *COMMON,
-    check_model_saves_and_loads,
-)
-
-
-def check_backbone(
-    backbone: Backbone, inputs: Inputs, expected_failures: Mapping[str, str] | None = None
-) -> list[CheckResult]:
-    """Run every check of a backbone that was built for the fitted `inputs`. `expected_failures`: check → reason."""
-    return run_checks(BACKBONE_CHECKS, (backbone, inputs), expected_failures)
-
-
-def packed(inputs: Inputs) -> Any:
-    """The examples of fitted inputs, packed."""
-    return inputs.pack(inputs.examples())

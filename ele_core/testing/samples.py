@@ -117,6 +117,11 @@ def close(left: Any, right: Any) -> bool:
     return all(close(tensor, getattr(right, name)) for name, tensor in left.named_tensors())
 
 
+def same_state(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
+    """Whether two states hold the same tensors under the same names."""
+    return left.keys() == right.keys() and all(torch.equal(value, right[name]) for name, value in left.items())
+
+
 def same_rows(left: Tensor, right: Tensor) -> Tensor:
     """(B,) whether two keys (B, 2) are equal, row by row."""
     return (left == right).all(dim=1)

@@ -50,13 +50,13 @@ class PlainEncoder(Encoder):
         return torch.tanh(self.linear(self.flat(point)))
 
 
-@caught_by(ENCODERS, "check_encoder_gives_embeddings")
+@caught_by(ENCODERS, "check_gives_embeddings")
 class EncodesToAnotherSize(PlainEncoder):
     def forward(self, point):
         return super().forward(point)[:, 1:]
 
 
-@caught_by(ENCODERS, "check_encoder_gives_embeddings")
+@caught_by(ENCODERS, "check_gives_embeddings")
 class EncodesToNoNumber(PlainEncoder):
     def forward(self, point):
         return super().forward(point) * float("nan")
@@ -81,14 +81,14 @@ class EncodesStraightThrough(PlainEncoder):
         return flat + (flat.square() - flat).detach()
 
 
-@caught_by(ENCODERS, "check_encoder_rows_are_independent")
+@caught_by(ENCODERS, "check_rows_are_independent")
 class EncodesByTheBatch(PlainEncoder):
     def forward(self, point):
         found = super().forward(point)
         return found - found.mean(dim=0, keepdim=True) if len(found) else found
 
 
-@caught_by(ENCODERS, "check_encoder_takes_small_batches")
+@caught_by(ENCODERS, "check_takes_small_batches")
 class EncodesAtLeastTwo(PlainEncoder):
     def __init__(self, config, space, dim):
         super().__init__(config, space, dim)
@@ -98,7 +98,7 @@ class EncodesAtLeastTwo(PlainEncoder):
         return self.norm(super().forward(point))
 
 
-@caught_by(ENCODERS, "check_encoder_is_deterministic")
+@caught_by(ENCODERS, "check_calls_change_nothing")
 class EncodesAtRandom(PlainEncoder):
     def forward(self, point):
         return nn.functional.dropout(super().forward(point), 0.5, training=True)
@@ -110,7 +110,7 @@ class EncodesInSinglePrecision(PlainEncoder):
         return super().forward(point).float()
 
 
-@caught_by(ENCODERS, "check_encoder_leaves_its_point_alone")
+@caught_by(ENCODERS, "check_calls_change_nothing")
 class EncodesInPlace(PlainEncoder):
     def forward(self, point):
         found = super().forward(point)
@@ -120,7 +120,7 @@ class EncodesInPlace(PlainEncoder):
         return found
 
 
-@caught_by(ENCODERS, "check_encoder_state_is_complete")
+@caught_by(ENCODERS, "check_state_is_complete")
 class EncodesByAHiddenState(PlainEncoder):
     def __init__(self, config, space, dim):
         super().__init__(config, space, dim)
@@ -130,7 +130,7 @@ class EncodesByAHiddenState(PlainEncoder):
         return super().forward(point) + self.hidden.to(self.linear.weight)
 
 
-@caught_by(ENCODERS, "check_encoder_is_trainable")
+@caught_by(ENCODERS, "check_is_trainable")
 class EncodesWithFrozenWeights(PlainEncoder):
     def forward(self, point):
         return torch.tanh(self.flat(point) @ self.linear.weight.detach().T)
@@ -270,25 +270,25 @@ class MisspellsAKernelOption(VectorInput):
 # -- backbones -----------------------------------------------------------------------------------------------------
 
 
-@caught_by(BACKBONES, "check_backbone_gives_embeddings")
+@caught_by(BACKBONES, "check_gives_embeddings")
 class MapsToInfinity(MLPBackbone):
     def forward(self, batch):
         return super().forward(batch) / 0
 
 
-@caught_by(BACKBONES, "check_backbone_rows_are_independent")
+@caught_by(BACKBONES, "check_rows_are_independent")
 class MapsByTheBatch(MLPBackbone):
     def forward(self, batch):
         return super().forward(batch) + batch.values.sum()
 
 
-@caught_by(BACKBONES, "check_backbone_takes_small_batches")
+@caught_by(BACKBONES, "check_rows_are_independent")
 class MapsAtLeastOne(MLPBackbone):
     def forward(self, batch):
         return super().forward(batch) + 0 * batch.values.max()
 
 
-@caught_by(BACKBONES, "check_backbone_is_deterministic")
+@caught_by(BACKBONES, "check_calls_change_nothing")
 class CountsItsCalls(MLPBackbone):
     def __init__(self, config, inputs, dim):
         super().__init__(config, inputs, dim)
@@ -299,7 +299,7 @@ class CountsItsCalls(MLPBackbone):
         return super().forward(batch)
 
 
-@caught_by(BACKBONES, "check_backbone_leaves_its_batch_alone")
+@caught_by(BACKBONES, "check_calls_change_nothing")
 class MapsInPlace(MLPBackbone):
     def forward(self, batch):
         found = super().forward(batch)
@@ -307,7 +307,7 @@ class MapsInPlace(MLPBackbone):
         return found
 
 
-@caught_by(BACKBONES, "check_backbone_state_is_complete")
+@caught_by(BACKBONES, "check_state_is_complete")
 class MapsByAHiddenState(MLPBackbone):
     def __init__(self, config, inputs, dim):
         super().__init__(config, inputs, dim)
@@ -346,13 +346,13 @@ class LearnedSurrogate(LinearSurrogate):
         self.weights, self.offset = state["weights"], state["offset"]
 
 
-@caught_by(SURROGATES, "check_surrogate_gives_embeddings")
+@caught_by(SURROGATES, "check_gives_embeddings")
 class EmbedsWithGradient(LearnedSurrogate):
     def embed(self, batch):
         return super().embed(batch).requires_grad_(True)
 
 
-@caught_by(SURROGATES, "check_surrogate_gives_embeddings")
+@caught_by(SURROGATES, "check_gives_embeddings")
 class LearnsItsDimension(LearnedSurrogate):
     size = 16
 
@@ -408,7 +408,7 @@ class EnergyAtHasNoGradient(LearnedSurrogate):
         return super().energy_at(queries, point).detach()
 
 
-@caught_by(SURROGATES, "check_surrogate_rows_are_independent")
+@caught_by(SURROGATES, "check_rows_are_independent")
 class EmbedsByTheBatch(LearnedSurrogate):
     def embed(self, batch):
         found = super().embed(batch)
@@ -423,7 +423,7 @@ class EmbedsByTheBatch(LearnedSurrogate):
         return super().energies(queries / len(queries), embeddings / len(embeddings))
 
 
-@caught_by(SURROGATES, "check_surrogate_leaves_all_alone")
+@caught_by(SURROGATES, "check_calls_change_nothing")
 class CountsWhatItEmbeds(LearnedSurrogate):
     def embed(self, batch):
         self.offset = self.offset.clone()
@@ -432,13 +432,13 @@ class CountsWhatItEmbeds(LearnedSurrogate):
         return found
 
 
-@caught_by(SURROGATES, "check_surrogate_state_is_complete")
+@caught_by(SURROGATES, "check_state_is_complete")
 class ForgetsItsOffset(LearnedSurrogate):
     def restore(self, state):
         self.weights = state["weights"]
 
 
-@caught_by(SURROGATES, "check_surrogate_fit_is_seeded")
+@caught_by(SURROGATES, "check_fit_is_seeded")
 class FitsFromTheGlobalGenerator(LearnedSurrogate):
     def fit(self, outputs, validation, extra, context):
         self.offset = torch.rand(self.dim, dtype=torch.float64)
@@ -470,19 +470,19 @@ class PlainRegressor(Regressor):
         self.weights = state["weights"]
 
 
-@caught_by(REGRESSORS, "check_regressor_gives_queries")
+@caught_by(REGRESSORS, "check_gives_embeddings")
 class PredictsTooFew(PlainRegressor):
     def predict(self, inputs):
         return super().predict(inputs)[:, 1:]
 
 
-@caught_by(REGRESSORS, "check_regressor_rows_are_independent")
+@caught_by(REGRESSORS, "check_rows_are_independent")
 class PredictsByTheBatch(PlainRegressor):
     def predict(self, inputs):
         return super().predict(inputs) + inputs.values.sum()
 
 
-@caught_by(REGRESSORS, "check_regressor_leaves_all_alone")
+@caught_by(REGRESSORS, "check_calls_change_nothing")
 class PredictsInPlace(PlainRegressor):
     def predict(self, inputs):
         found = super().predict(inputs)
@@ -490,14 +490,14 @@ class PredictsInPlace(PlainRegressor):
         return found
 
 
-@caught_by(REGRESSORS, "check_regressor_keeps_the_surrogate")
+@caught_by(REGRESSORS, "check_fit_leaves_its_data_alone")
 class TrainsTheSurrogate(PlainRegressor):
     def fit(self, train, validation, context):
         super().fit(train, validation, context)
         self.surrogate.weights.mul_(1 + 1e-9)
 
 
-@caught_by(REGRESSORS, "check_regressor_state_is_complete")
+@caught_by(REGRESSORS, "check_state_is_complete")
 class SavesNothing(PlainRegressor):
     def state(self):
         return {}
@@ -518,7 +518,7 @@ class ForgetsItsWay(PlainRegressor):
         return self.factor * super().predict(inputs)
 
 
-@caught_by(REGRESSORS, "check_regressor_fit_is_seeded")
+@caught_by(REGRESSORS, "check_fit_is_seeded")
 class FitsAtRandom(PlainRegressor):
     def fit(self, train, validation, context):
         super().fit(train, validation, context)
