@@ -1,6 +1,7 @@
 """The public names of ELE, and where each is defined. `__init__.py` imports a name when it is first used."""
 
 from .components.decoders.candidates import CandidatesDecoder as CandidatesDecoder
+from .components.encoders.additive import AdditiveEncoder as AdditiveEncoder
 from .components.inputs.bits import Bits as Bits
 from .components.inputs.bits import BitsInput as BitsInput
 from .components.inputs.image import Pictures as Pictures

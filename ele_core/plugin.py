@@ -13,6 +13,11 @@ def ele_encoders() -> Iterator[Record]:
     yield Record(
         "flat", "ele_core.components.encoders.flat:FlatEncoder", "A multilayer perceptron on any point, flattened."
     )
+    yield Record(
+        "blocks",
+        "ele_core.components.encoders.additive:BlocksEncoder",
+        "Smooth random features of every block of any point, added up.",
+    )
 
 
 @hookimpl

@@ -33,6 +33,11 @@ def ele_output_spaces() -> Iterator[Record]:
 def ele_encoders() -> Iterator[Record]:
     """The paper's network on relaxed graphs."""
     yield Record("rgcn", "ele_graphs.rgcn:RelationalEncoder", "Relational graph convolutions over soft adjacency.")
+    yield Record(
+        "neighbourhoods",
+        "ele_graphs.neighbourhoods:NeighbourhoodEncoder",
+        "Smooth random features of the neighbourhoods of nodes, added up.",
+    )
 
 
 @hookimpl

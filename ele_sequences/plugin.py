@@ -49,6 +49,11 @@ def ele_decoders() -> Iterator[Record]:
 def ele_encoders() -> Iterator[Record]:
     """The encoder of relaxed sequences."""
     yield Record("sequence", "ele_sequences.encoder:SequenceEncoder", "Convolutions over relaxed positions.")
+    yield Record(
+        "contexts",
+        "ele_sequences.contexts:ContextEncoder",
+        "Smooth random features of tokens, neighbours and places, added up.",
+    )
 
 
 @hookimpl

@@ -88,7 +88,7 @@ def wl_colours(
     labels = graphs.edges if edge_labels else (graphs.edges != 0)
     nodes = graphs.nodes.long()
     if kinds.double:
-        nodes = nodes + UNSATURATED * _unsaturated(graphs, kinds)
+        nodes = nodes + UNSATURATED * unsaturated(graphs, kinds)
         labels = one_form(graphs, kinds).edges
     weights = edge_weights(labels) * (graphs.edges != 0)
     colours = [mix(nodes) * real]
@@ -102,12 +102,12 @@ def one_form(graphs: Graphs, kinds: PartKinds) -> Graphs:
     """The same for all graphs that differ only in how double edges alternate, if `kinds` say so."""
     if not kinds.double:
         return graphs
-    unsaturated = _unsaturated(graphs, kinds)
-    between = unsaturated[:, :, None] & unsaturated[:, None, :] & (graphs.edges != 0)
+    single = unsaturated(graphs, kinds)
+    between = single[:, :, None] & single[:, None, :] & (graphs.edges != 0)
     return graphs.replace(edges=graphs.edges.masked_fill(between, SHARED))
 
 
-def _unsaturated(graphs: Graphs, kinds: PartKinds) -> Tensor:
+def unsaturated(graphs: Graphs, kinds: PartKinds) -> Tensor:
     """(B, m) bool: the nodes with one double edge and no triple one."""
     doubles, triples = ((graphs.edges == label).sum(dim=2) for label in (kinds.double, kinds.triple))
     return (doubles == 1) & (triples == 0 if kinds.triple else True)

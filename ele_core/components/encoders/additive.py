@@ -1,0 +1,137 @@
+"""Encoders that add up smooth features of the parts of a structure, and the generic one: `blocks`, for any geometry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pydantic import PositiveFloat
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
+
+KNOWN = 1 << 16
+"""Parts that are remembered before all are forgotten: bounds the memory."""
+BLOCK = 256
+"""Parts whose features are computed at once, always as many, because rounding depends on the number of rows."""
+
+Compute = Callable[[Tensor], tuple[Tensor, ...]]
+
+
+class AdditiveEncoder(Encoder):
+    """ψ(y) = Σ_p w_p √2 cos(s ⟨part p, random directions⟩ + random phases): additive, smooth and trainable.
+
+    The features of two parts are nearly orthogonal if the parts differ by much more than 1/s, and nearly equal if by
+    much less. A regression learns such an embedding part by part, from few pairs; the sum is differentiable in points.
+    """
+
+    class Config(ComponentConfig):
+        """How finely parts are told apart."""
+
+        scale: PositiveFloat = 1.0
+        """How different parts count: with a large scale all that are not equal are unrelated, with a small one parts
+        that differ a little are similar. Choose it on validation pairs."""
+
+    config: Any
+
+    def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any], dim: int) -> None:
+        super().__init__(config, space, dim)
+        self._table = PartTable()
+        self._stamp: tuple[tuple[int, int], ...] = ()
+
+    def waves(self, directions: Tensor, phases: Tensor) -> Tensor:
+        """√2 cos(s · directions + phases): features of mean square 1."""
+        return math.sqrt(2) * torch.cos(self.config.scale * directions + phases)
+
+    @staticmethod
+    def random_phases(*shape: int) -> nn.Parameter:
+        """Uniform phases to train."""
+        return nn.Parameter(torch.rand(*shape) * (2 * math.pi))
+
+    def table(self) -> PartTable:
+        """The features of parts of discrete structures that are known for the present weights.
+
+        With gradients, it is empty: features that were computed before belong to another graph of gradients.
+        """
+        stamp = tuple((weight.data_ptr(), weight._version) for weight in self.parameters())
+        if torch.is_grad_enabled():
+            return PartTable()
+        if stamp != self._stamp or self._table.size > KNOWN:
+            self._table, self._stamp = PartTable(), stamp
+        return self._table
+
+    @staticmethod
+    def in_blocks(compute: Compute, inputs: Tensor) -> tuple[Tensor, ...]:
+        """`compute` of the rows of `inputs` (N, …), always as many at a time: a result does not depend on other rows.
+
+        Without it, the embedding of a structure would depend on those embedded before, by a rounding error.
+        """
+        missing = -len(inputs) % BLOCK if len(inputs) else BLOCK
+        parts = [compute(part) for part in functional.pad(inputs, (0, 0, 0, missing)).split(BLOCK)]
+        return tuple(torch.cat(rows)[: len(inputs)] for rows in zip(*parts, strict=True))
+
+
+class PartTable:
+    """Tensors with one row for each part, by kind of part; a part is known by its key, an int64."""
+
+    def __init__(self) -> None:
+        self.keys: dict[int, Tensor] = {}
+        self.values: dict[int, tuple[Tensor, ...]] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of parts of all kinds."""
+        return sum(map(len, self.keys.values()))
+
+    def rows(self, kind: int, keys: Tensor, compute: Compute) -> Tensor:
+        """The row of each of `keys` (E,) in the tensors of `kind`: (E,).
+
+        `compute(first)` makes the rows of new keys, where `first` are the places in `keys` at which each occurs first.
+        """
+        distinct, inverse = keys.unique(return_inverse=True)
+        known = self.keys.get(kind, keys[:0])
+        place = torch.searchsorted(known, distinct)
+        new = torch.ones_like(distinct, dtype=torch.bool)
+        if len(known):
+            new = known[place.clamp(max=len(known) - 1)] != distinct
+        if bool(new.any()) or kind not in self.keys:
+            order = torch.arange(len(keys), device=keys.device)
+            first = torch.full_like(distinct, len(keys)).scatter_reduce(0, inverse, order, "amin")
+            made = compute(first[new])
+            self.keys[kind], order = torch.cat([known, distinct[new]]).sort()
+            old = self.values.get(kind, tuple(rows[:0] for rows in made))
+            self.values[kind] = tuple(torch.cat(both)[order] for both in zip(old, made, strict=True))
+            place = torch.searchsorted(self.keys[kind], distinct)
+        return place[inverse]
+
+
+class BlocksEncoder(AdditiveEncoder):
+    """A sum over all blocks of all fields: a block is what a label stands for, such as one simplex.
+
+    It does not know which blocks mean the same, so that a part is a label at a place: for spaces without an encoder of
+    their own.
+    """
+
+    def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any], dim: int) -> None:
+        super().__init__(config, space, dim)
+        self.sizes = {
+            name: convex.point_shape[-1] if len(convex.label_shape) < len(convex.point_shape) else 1
+            for name, convex in space.geometry.items()
+        }
+        counts = {name: math.prod(space.geometry[name].point_shape) // size for name, size in self.sizes.items()}
+        self.directions = nn.ParameterDict(
+            {name: nn.Parameter(torch.randn(counts[name], size, dim)) for name, size in self.sizes.items()}
+        )
+        self.phases = nn.ParameterDict({name: self.random_phases(counts[name], dim) for name in self.sizes})
+
+    def forward(self, point: Any) -> Tensor:
+        """A point of B structures → (B, dim)."""
+        features = []
+        for name, size in self.sizes.items():
+            blocks = getattr(point, name).flatten(1).unflatten(1, (-1, size)).unbind(dim=1)
+            each = zip(blocks, self.directions[name], self.phases[name], strict=True)
+            features += [self.waves(block @ directions, phases) for block, directions, phases in each]
+        return torch.stack(features).sum(dim=0) / math.sqrt(self.dim)
