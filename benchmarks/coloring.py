@@ -47,7 +47,7 @@ def drawn(rows: list[dict[str, str]]) -> str:
 
 def graph(text: str) -> str:
     """The drawing of a graph, without its frame and without words on the nodes."""
-    svg = CellGraphSpace().render(CellGraphSpace.parse(text)).svg or ""
+    svg = CellGraphSpace().show.render(CellGraphSpace.parse(text)).svg or ""
     return re.sub(r"<text.*?</text>|</?svg[^>]*>", "", svg)
 
 

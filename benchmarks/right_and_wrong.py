@@ -34,9 +34,9 @@ def drawn(rows: list[dict[str, str]], name: str) -> str:
     pairs = [(space.parse(row["prediction"]), space.parse(row["truth"])) for row in wrong]
     return sheet_svg(
         [
-            [Cell(space.render(space.parse(row["prediction"])), ["right"]) for row in right],
-            [Cell(space.render(found, truth), ["wrong"]) for found, truth in pairs],
-            [Cell(space.render(truth, found), ["its truth"]) for found, truth in pairs],
+            [Cell(space.show.render(space.parse(row["prediction"])), ["right"]) for row in right],
+            [Cell(space.show.render(found, truth), ["wrong"]) for found, truth in pairs],
+            [Cell(space.show.render(truth, found), ["its truth"]) for found, truth in pairs],
         ]
     )
 

@@ -5,6 +5,7 @@ torch. What is not listed there may change in any version. The folders, in the o
 
     data         pairs of inputs and outputs: read, checked, split, packed, drawn in batches
     interfaces   the base classes that a plugin author implements
+    optional     what an output space may bring: texts, moves, rules, drawings
     types        the data types of these: what components pass to each other
     plugins      finds components by name among the installed plugins
     config       the configuration of a run: its schema, and the components that it chooses
@@ -25,6 +26,7 @@ Beneath them:
     files        atomic writes, locks, archives, tables
     display      tables and pictures for notebooks
     errors       every error that ELE raises on purpose
+    upgrade      what plugins of earlier versions define that is gone
     extras       packages that a plain install does not bring
 """
 

@@ -81,6 +81,7 @@ from .numerics.sparse import SparseRows as SparseRows
 from .numerics.sparse_vectors import SparseColumn as SparseColumn
 from .numerics.sparse_vectors import SparseVector as SparseVector
 from .numerics.tensors import Tensors as Tensors
+from .optional import Show as Show
 from .plugins import Record as Record
 from .plugins import Registry as Registry
 from .plugins import create_part as create_part

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVar
 
@@ -20,6 +21,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Generator, Tensor, nn
 
+from ele_core import optional
 from ele_core.errors import InvalidInput, InvalidOutput
 from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.keys import first_two, fresh_moves, hash_rows, ranks
@@ -28,6 +30,7 @@ from ele_core.numerics.sparse import PartEnergies, SparseRows, nearest_rows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.progress import PlannedStage
 from ele_core.types import Decoding, Drawing, Metric, Problem, Reference, Stage, Variant
+from ele_core.upgrade import refuse_replaced
 
 if TYPE_CHECKING:
     from ele_core.data.dataset import DataSet
@@ -70,6 +73,10 @@ class Component:
     def __init__(self, config: ComponentConfig | None = None) -> None:
         self.config = config if config is not None else self.Config()
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_replaced(cls)
+
 
 class OutputSpace(Component, ABC, Generic[Y, T]):
     """The set of structures to predict, and its relaxation into a product of convex sets.
@@ -84,6 +91,9 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     """The objects of this space in a few words, such as `a text or a list of tokens`, for messages about others."""
     Constraint: ClassVar[type[BaseModel] | None] = None
     """The constraints on predictions that this space understands, as fields of a model; None: there are none."""
+
+    Show: ClassVar[type[optional.Show[Any, Any]]] = optional.Show
+    """How objects are drawn and described."""
 
     # -- what every space defines --------------------------------------------------------------------------------
 
@@ -148,14 +158,6 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     def parser(cls, options: Mapping[str, Any]) -> Callable[[str], Y]:
         """The function that reads the objects of a file under the `options` of this space; by default `parse`."""
         return cls.parse
-
-    def losses(self, objects: Sequence[Y]) -> str:
-        """A line before training on what reading or packing drops from `objects`; by default nothing is said."""
-        return ""
-
-    def describe(self) -> str:
-        """What was inferred from data, for a line `output: …` before training; by default nothing is said."""
-        return ""
 
     # -- the relaxation, by default from the geometry -------------------------------------------------------------
 
@@ -263,14 +265,6 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
 
         return Metric("exact", "max", equal_keys, "share of predictions equal to the truth")
 
-    @classmethod
-    def defaults(cls, pairs: int) -> dict[str, Any]:
-        """Sections of a run configuration that suit this space and a number of training pairs.
-
-        They are used for options that the user does not give; {} leaves all of them to the core.
-        """
-        return {}
-
     # -- constraints on predictions, if the space defines `Constraint` --------------------------------------------
 
     def satisfies(self, batch: T, constraint: Any) -> Tensor:
@@ -301,13 +295,10 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
             raise KeyError(names[0])
         return [None] * len(batch)
 
-    def render(self, obj: Y, against: Y | None = None) -> Drawing:
-        """Draw `obj` as a picture or text; mark how it differs from `against` if the space can."""
-        return Drawing(self.format(obj) or "(empty)")
-
-    def properties(self, batch: T) -> dict[str, Tensor]:
-        """Numbers that describe each structure, for colouring and filtering in reports."""
-        return {}
+    @cached_property
+    def show(self) -> optional.Show[Y, T]:
+        """How objects are drawn and described."""
+        return self.Show(self)
 
     def invalid(self, what: str, index: int = 0) -> InvalidOutput:
         """The error to raise for the object at `index`."""

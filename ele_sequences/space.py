@@ -17,6 +17,7 @@ from ele_core import (
     Drawing,
     Metric,
     OutputSpace,
+    Show,
     Simplex,
     SparseRows,
     Tensors,
@@ -41,6 +42,32 @@ class Tokens(Tensors):
     tokens: Tensor
 
 
+class SequenceShow(Show[str, Tokens]):
+    """Sequences as texts, with the tokens marked that differ."""
+
+    def render(self, obj: str, against: str | None = None) -> Drawing:
+        """The text; compared with `against`, in pieces with differing and missing tokens marked."""
+        if against is None or not obj:
+            return Drawing(obj or "(empty)")
+        separator = self.space.config.separator
+        pairs = aligned(split_tokens(obj, separator), split_tokens(against, separator))
+        shown = [(GAP if own is None else own, own != other) for own, other in pairs]
+        between = [(separator, False)] if separator else []
+        return Drawing(obj, pieces=tuple(piece for pair in shown for piece in (*between, pair))[len(between) :])
+
+    def properties(self, batch: Tokens) -> dict[str, Tensor]:
+        """The number of tokens."""
+        return {"length": (batch.tokens != 0).sum(dim=1)}
+
+    def describe(self) -> str:
+        """How texts are cut into tokens, and how many there are."""
+        size, separator = len(self.space.config.alphabet), self.space.config.separator
+        if not separator:
+            return f"each character is a token, {size:,} different; at most {self.space.config.length:,} in a text"
+        by = NAMES.get(separator, repr(separator))
+        return f"tokens separated by {by}, {size:,} different; at most {self.space.config.length:,} in a text"
+
+
 class SequenceSpace(OutputSpace[str, Tokens]):
     """Texts of at most `length` tokens; a token is a character, or a word if there is a separator.
 
@@ -48,6 +75,7 @@ class SequenceSpace(OutputSpace[str, Tokens]):
     """
 
     Batch = Tokens
+    Show = SequenceShow
 
     class Config(ComponentConfig):
         """The alphabet and the size, and how views are drawn."""
@@ -143,20 +171,6 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         )
         return self.exact_match, distance
 
-    def render(self, obj: str, against: str | None = None) -> Drawing:
-        """The text; compared with `against`, in pieces with differing and missing tokens marked."""
-        if against is None or not obj:
-            return Drawing(obj or "(empty)")
-        separator = self.config.separator
-        pairs = aligned(split_tokens(obj, separator), split_tokens(against, separator))
-        shown = [(GAP if own is None else own, own != other) for own, other in pairs]
-        between = [(separator, False)] if separator else []
-        return Drawing(obj, pieces=tuple(piece for pair in shown for piece in (*between, pair))[len(between) :])
-
-    def properties(self, batch: Tokens) -> dict[str, Tensor]:
-        """The number of tokens."""
-        return {"length": (batch.tokens != 0).sum(dim=1)}
-
     @classmethod
     def parse(cls, text: str) -> str:
         """The text itself."""
@@ -187,14 +201,6 @@ class SequenceSpace(OutputSpace[str, Tokens]):
             "separator": separator,
         }
         return cls.Config(**{**found, **options})
-
-    def describe(self) -> str:
-        """How texts are cut into tokens, and how many there are."""
-        size, separator = len(self.config.alphabet), self.config.separator
-        if not separator:
-            return f"each character is a token, {size:,} different; at most {self.config.length:,} in a text"
-        by = NAMES.get(separator, repr(separator))
-        return f"tokens separated by {by}, {size:,} different; at most {self.config.length:,} in a text"
 
     def examples(self) -> list[str]:
         """The first token alone, the whole alphabet cut to length, and the last token repeated."""

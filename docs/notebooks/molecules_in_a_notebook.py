@@ -73,7 +73,7 @@ guesses = predictor.predict(test_smiles)
 wrong = [i for i, guess in enumerate(guesses) if guess.smiles != test_smiles[i]]
 first = wrong[0]
 print(f"{len(wrong)} of {len(guesses)} are wrong; the first of them was predicted for {test_smiles[first]}")
-space.render(guesses[first], against=test_molecules[first])
+space.show.render(guesses[first], against=test_molecules[first])
 
 # %% [markdown]
 # ## Compare decoders

@@ -8,7 +8,7 @@ from typing import Any
 from ele_core.config.resolve import as_table, merge
 from ele_core.config.schema import RunConfig, load
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import InputSpace, OutputSpace
+from ele_core.interfaces import InputSpace
 from ele_core.plugins import Registry
 
 LEAST_STEPS = 500
@@ -51,10 +51,9 @@ TRAINED = ("surrogate", "regressor")
 def suggestions(config: RunConfig, inputs: InputSpace[Any], pairs: int) -> dict[str, Any]:
     """Return sections for options that are not given: an embedding that adds up parts, a network and a kernel, search.
 
-    An output space may suggest others. An option of a section without its name belongs to the component that this
+    An option of a section without its name belongs to the component that this
     section has by default.
     """
-    space: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     own, given = inputs.defaults(pairs), config.given
     network = neural(own.get("backbone") or backbone_for(inputs, config.registry), pairs)
     kernel = {"name": "sketched-ridge", "sketch": {"size": min(pairs, LARGEST_SKETCH)}, **own.get("kernel", {})}
@@ -73,7 +72,7 @@ def suggestions(config: RunConfig, inputs: InputSpace[Any], pairs: int) -> dict[
         sections["decoder"] = {"name": config.decoder.name}
     if "decoder" not in given and "selection" not in given:
         sections["selection"] = {"decoders": ["search", "candidates"]}
-    return merge(sections, space.defaults(pairs))
+    return sections
 
 
 def neural(backbone: Mapping[str, Any] | None, pairs: int) -> dict[str, Any] | None:

@@ -160,7 +160,7 @@ def load_pairs(config: RunConfig, pairs: Pairs, context: Context) -> tuple[Outpu
     extra = () if pairs.extra is None else pairs.extra
     space = inferred_space(space_type, [*pairs.outputs, *extra], config.output.options, config.output.name)
     outputs = pack_all(space, pairs.outputs, context)
-    lost = space.losses(pairs.outputs)
+    lost = space.show.dropped_note(pairs.outputs)
     data = DataSet(
         inputs=pairs.inputs,
         outputs=outputs,
@@ -211,7 +211,7 @@ def load_file(
     example = numbered(map(inputs.format, values)) if options.any_truth else torch.arange(len(values))
     held = held_out(options, int(example.max()) + 1)
     train, validation, test = split_examples(example, held, options.test, config.seed)
-    lost = space.losses([outputs[i] for i in accepted])
+    lost = space.show.dropped_note([outputs[i] for i in accepted])
     warning = numbers_as_text(inputs, left, config.registry)
     texts = [cell_text(right[rows[i]]) for i in accepted]
     repeats = note_on_repeats(values, texts) if options.any_truth is None else ""
@@ -264,7 +264,7 @@ def read_pairs(
 
 def described(space: OutputSpace[Any, Any]) -> str:
     """A line on the output space, if it says anything of itself."""
-    return f"output: {said}" if (said := space.describe()) else ""
+    return f"output: {said}" if (said := space.show.describe()) else ""
 
 
 def read_as(chosen: Choice, given: Choice, values: Sequence[Cell]) -> str:

@@ -20,13 +20,13 @@ Groups = list[dict[str, Any]]
 
 def by_properties(space: OutputSpace[Any, Any], truths: Any, values: Mapping[str, Tensor]) -> dict[str, Groups]:
     """Group each metric, one value per example, by every property of the space that has few different values."""
-    columns = space.properties(truths)
+    columns = space.show.properties(truths)
     return {name: grouped(column, values) for name, column in columns.items() if len(column.unique()) <= MOST}
 
 
 def property_of(space: OutputSpace[Any, Any], batch: Any, name: str) -> Tensor:
     """One number per structure: the property `name`. Raise `ConfigError` if the output space does not have it."""
-    columns = space.properties(batch)
+    columns = space.show.properties(batch)
     if name not in columns:
         known = f"these outputs have {', '.join(columns)}" if columns else "these outputs have none"
         raise ConfigError(f"there is no property {name!r}: {known}.", where="--by")

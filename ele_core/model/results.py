@@ -64,7 +64,7 @@ class Prediction:
 
     def drawings(self) -> list[Drawing]:
         """Draw each object, as a picture or as text if its space has no pictures."""
-        return [Drawing(str(obj)) if self.space is None else self.space.render(obj) for obj in self.objects]
+        return [Drawing(str(obj)) if self.space is None else self.space.show.render(obj) for obj in self.objects]
 
     def _repr_html_(self) -> str:
         return table(("input", "found, best first"), [self._cells()])
@@ -286,7 +286,7 @@ class DecodingPath(Sequence[PathStep]):
     def drawings(self) -> list[Drawing]:
         """Draw the objects of `changes`; the space marks what differs from the object before, if it can."""
         objects = [each.object for each in self.changes()]
-        return [self.space.render(obj, before) for obj, before in zip(objects, [None, *objects], strict=False)]
+        return [self.space.show.render(obj, before) for obj, before in zip(objects, [None, *objects], strict=False)]
 
     def __str__(self) -> str:
         lines = [f"{each.step:>6}  {each.energy:8.4f}  {self.space.format(each.object)}" for each in self.changes()]

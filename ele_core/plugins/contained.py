@@ -86,8 +86,11 @@ def _imports(file: str) -> bool:
 
 
 def remember(component: type, origin: str) -> None:
-    """Note the plugin and the name of a component's class, for the errors that are raised in it."""
+    """Note the plugin and the name of a component's class and of its parts, for the errors that are raised in it."""
     _origins[component] = origin
+    for part in (getattr(component, name, None) for name in ("Texts", "Moves", "Rules", "Show")):
+        if part is not None and part.__module__ != "ele_core.optional":
+            _origins[part] = origin
 
 
 def origin_of(error: BaseException) -> str | None:

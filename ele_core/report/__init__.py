@@ -148,7 +148,7 @@ def other_decoders(model: Model) -> list[str]:
 
 def properties(model: Model, truths: Any) -> dict[str, list[float]]:
     """Numbers that describe each truth, by name."""
-    found = {name: values.tolist() for name, values in model.space.properties(truths).items()}
+    found = {name: values.tolist() for name, values in model.space.show.properties(truths).items()}
     return {name: [float(f"{value:.6g}") for value in values] for name, values in found.items()}
 
 

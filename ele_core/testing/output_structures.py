@@ -13,13 +13,10 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
-from ele_core import config as configuration
-from ele_core.config.resolve import as_table, merge
 from ele_core.errors import counted
 from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import hash_rows
 from ele_core.numerics.sparse import SparseRows
-from ele_core.plugins import registry_of
 from ele_core.testing import output_spaces as basic
 from ele_core.testing.common import COMMON, check_model_saves_and_loads, require_same_elsewhere
 from ele_core.testing.convex_sets import SET_CHECKS
@@ -101,7 +98,7 @@ def check_metrics_are_best_on_equals(space: Space) -> None:
 def check_properties_give_a_number_a_row(space: Space) -> None:
     """Each property is one finite number per row."""
     batch = example_batch(space)
-    properties = space.properties(batch)
+    properties = space.show.properties(batch)
     if not properties:
         raise NotApplicable("the space has no properties")
     for name, values in properties.items():
@@ -113,7 +110,7 @@ def check_render_gives_a_drawing(space: Space) -> None:
     """`render` gives a `Drawing` with a text and, if it has a picture, well-formed SVG; also with `against`."""
     objects = space.examples()
     for obj, against in ((objects[0], None), (objects[0], objects[0]), (objects[0], objects[-1])):
-        require_drawing(space.render(obj, against), f"render({obj!r})")
+        require_drawing(space.show.render(obj, against), f"render({obj!r})")
 
 
 @after(check_unpack_inverts_pack)
@@ -147,17 +144,6 @@ def same_counts(left: Mapping[int, float], right: Mapping[int, float]) -> bool:
     """Whether two rows agree up to rounding."""
     keys = left.keys() | right.keys()
     return all(math.isclose(left.get(key, 0.0), right.get(key, 0.0), rel_tol=1e-4, abs_tol=1e-6) for key in keys)
-
-
-def check_defaults_are_a_configuration(space: Space) -> None:
-    """`defaults`, for few and for many pairs, are sections of a configuration: components exist and accept options."""
-    for pairs in (10, 100_000):
-        sections = space.defaults(pairs)
-        unknown = ", ".join(sorted(sections.keys() - configuration.RunConfig.model_fields.keys()))
-        require(not unknown, f"defaults has {unknown}: a configuration has no such section")
-        for kind, usual in USUAL.items():
-            section = merge({"name": usual}, as_table(sections.get(kind, {})))
-            configuration.resolve(kind, section, kind, registry_of(space))
 
 
 @after(check_metrics_give_a_number_a_row, check_properties_give_a_number_a_row)
@@ -222,7 +208,7 @@ def operations(space: Space, *, seedless: bool = False) -> dict[str, Callable[[A
     }
     found |= {f"metric '{metric.name}'": partial(against_example, space, metric) for metric in space.metrics}
     found |= {
-        f"property '{name}'": partial(one_property, space, name) for name in space.properties(example_batch(space))
+        f"property '{name}'": partial(one_property, space, name) for name in space.show.properties(example_batch(space))
     }
     if not seedless:
         found["augment"] = lambda batch: space.augment(batch, seeded())
@@ -238,7 +224,7 @@ def against_example(space: Space, metric: Metric[Any], batch: Any) -> Tensor:
 
 def one_property(space: Space, name: str, batch: Any) -> Tensor:
     """One of the properties of a batch."""
-    return space.properties(batch)[name]
+    return space.show.properties(batch)[name]
 
 
 def ramp(like: Tensor) -> Tensor:
@@ -400,7 +386,7 @@ def smallest_and_others(space: Space, batch: Any, count: int) -> Any:
 def check_properties_are_finite(space: Space) -> None:
     """Properties are finite for every structure."""
     batch = varied(space, STRUCTURES)
-    for name, values in space.properties(batch).items():
+    for name, values in space.show.properties(batch).items():
         for row in (~values.isfinite()).nonzero().flatten().tolist()[:1]:
             raise Broken(f"property '{name}' is {float(values[row])} for {described(space, batch, row)}")
 
@@ -427,7 +413,7 @@ def check_every_pair_can_be_drawn(space: Space) -> None:
             other = "" if against is None else f", against={space.format(against)!r}"
             what = f"render({space.format(obj)!r}{other})"
             try:
-                drawing = space.render(obj, against)
+                drawing = space.show.render(obj, against)
             except Exception as error:
                 raise Broken(f"{what} raises {type(error).__name__}: {error}") from error
             require_drawing(drawing, what)
@@ -441,7 +427,7 @@ def check_objects_are_left_alone(space: Space) -> None:
             before = copy.deepcopy(obj)
             text = space.format(obj)
             space.pack([obj])
-            space.render(obj, obj)
+            space.show.render(obj, obj)
             type(space).infer([obj], dict(space.config))
             same = before == obj if isinstance(obj, list | dict | set) else text == space.format(obj)
             require(same, f"an operation changed its object from {before!r} to {obj!r}: copy it first")
@@ -471,7 +457,7 @@ def check_nothing_draws_globally(space: Space) -> None:
         "`equivalents`": lambda: space.equivalents(batch, seeded()),
         "`moves`": lambda: space.moves(batch),
         "`features`": lambda: space.features(batch),
-        "`properties`": lambda: space.properties(batch),
+        "`properties`": lambda: space.show.properties(batch),
         **{f"metric '{metric.name}'": partial(metric.values, batch, batch) for metric in space.metrics},
     }
     for what, call in calls.items():
@@ -568,7 +554,6 @@ OUTPUT_CHECKS = (
     check_properties_give_a_number_a_row,
     check_render_gives_a_drawing,
     check_features_are_those_of_the_structure,
-    check_defaults_are_a_configuration,
     check_empty_batches_work,
     check_rows_are_independent,
     check_batches_are_left_alone,

@@ -12,9 +12,31 @@ from pydantic import Field, field_validator
 from ele_core import Drawing, InvalidOutput
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.drawing import draw_graph
-from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace, Label
+from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphShow, GraphSpace, Label
 
 Labels = Annotated[tuple[Label, ...], Field(min_length=1, max_length=MAX_LABELS)]
+
+
+class PaddedGraphShow(GraphShow[Any]):
+    """Graphs as pictures with labels."""
+
+    space: PaddedGraphSpace
+
+    def render(
+        self, obj: nx.Graph[Any], against: nx.Graph[Any] | None = None
+    ) -> Drawing:  # nodes have no common names to mark differences by
+        """The text of `format`, and an SVG picture with labels."""
+        labels, edges = to_lists(self.space.pack([obj]))[0]
+        names = [str(self.space.node_labels[code - 1]) for code in labels]
+        lines = [
+            (i, j, str(self.space.edge_labels[s - 1]) if len(self.space.edge_labels) > 1 else "") for i, j, s in edges
+        ]
+        return Drawing(self.space.format(obj), draw_graph(names, lines, self.space.colours))
+
+    def describe(self) -> str:
+        """The numbers of labels and the size."""
+        nodes, edges = len(self.space.node_labels), len(self.space.edge_labels)
+        return f"graphs of at most {self.space.max_nodes} nodes; different labels: {nodes} of nodes, {edges} of edges"
 
 
 class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
@@ -43,6 +65,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
 
     config: Config
 
+    Show = PaddedGraphShow
     takes = "an undirected networkx.Graph"
 
     node_attribute: ClassVar[str] = "label"
@@ -100,15 +123,6 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         labels = [label for _, label in cls._labelled_nodes(obj)]
         return write_json(labels, [(position[a], position[b], label) for a, b, label in cls._labelled_edges(obj)])
 
-    def render(
-        self, obj: nx.Graph[Any], against: nx.Graph[Any] | None = None
-    ) -> Drawing:  # nodes have no common names to mark differences by
-        """The text of `format`, and an SVG picture with labels."""
-        labels, edges = to_lists(self.pack([obj]))[0]
-        names = [str(self.node_labels[code - 1]) for code in labels]
-        lines = [(i, j, str(self.edge_labels[s - 1]) if len(self.edge_labels) > 1 else "") for i, j, s in edges]
-        return Drawing(self.format(obj), draw_graph(names, lines, self.colours))
-
     @property
     def colours(self) -> Mapping[str, str] | None:
         """The colours in which nodes are drawn, by label; by default those of a palette."""
@@ -133,11 +147,6 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
             "max_nodes": min(max((len(graph) for graph in objects), default=1) or 1, MAX_NODES),
         }
         return cls.Config(**{**found, **options})
-
-    def describe(self) -> str:
-        """The numbers of labels and the size."""
-        nodes, edges = len(self.config.node_labels), len(self.config.edge_labels)
-        return f"graphs of at most {self.config.max_nodes} nodes; different labels: {nodes} of nodes, {edges} of edges"
 
     def examples(self) -> list[nx.Graph[Any]]:
         """Labelled paths of one to three nodes, a star and two cycles, as far as `max_nodes` allows."""

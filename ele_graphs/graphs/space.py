@@ -18,6 +18,7 @@ from ele_core import (
     Metric,
     OutputSpace,
     PartEnergies,
+    Show,
     Simplex,
     SparseRows,
     SymmetricSimplex,
@@ -39,6 +40,15 @@ MOVES_PER_NODE = 16
 MAX_NODES = 64  # the largest graph that the edit distance takes
 
 
+class GraphShow(Show[Y, Graphs]):
+    """Graphs by the numbers of their nodes and edges."""
+
+    def properties(self, batch: Graphs) -> dict[str, Tensor]:
+        """The numbers of nodes, edges and independent cycles."""
+        edges = (batch.edges != 0).sum(dim=(1, 2)) // 2
+        return {"nodes": batch.sizes, "edges": edges, "cycles": edges - batch.sizes + component_counts(batch)}
+
+
 class GraphSpace(OutputSpace[Y, Graphs]):
     """Graphs of at most `max_nodes` nodes with node and edge labels; subclasses define their objects."""
 
@@ -56,6 +66,7 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         None: 2."""
 
     Batch: ClassVar[type[Tensors]] = Graphs
+    Show = GraphShow
     _measured: tuple[Graphs, Graphs, tuple[Bounded, Bounded]] | None = None
 
     @property
@@ -156,11 +167,6 @@ class GraphSpace(OutputSpace[Y, Graphs]):
             Metric("ged_without_edges", "min", self._without_edges, "graph edit distance, ignoring edge labels"),
             self.exact_match,
         )
-
-    def properties(self, batch: Graphs) -> dict[str, Tensor]:
-        """The numbers of nodes, edges and independent cycles."""
-        edges = (batch.edges != 0).sum(dim=(1, 2)) // 2
-        return {"nodes": batch.sizes, "edges": edges, "cycles": edges - batch.sizes + component_counts(batch)}
 
     def comparable(self, batch: Graphs) -> Graphs:
         """The graphs in the form in which `pack` writes them, for edit distances; by default they have only one."""

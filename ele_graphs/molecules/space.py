@@ -15,7 +15,7 @@ from ele_core import Drawing, InvalidOutput, Metric
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.mending import mended
 from ele_graphs.graphs.rules import Rules
-from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphSpace
+from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphShow, GraphSpace
 from ele_graphs.graphs.wl import PartKinds
 from ele_graphs.molecules.constraints import AtomCounter, MoleculeConstraint, violation
 from ele_graphs.molecules.fingerprints import BITS, RADIUS
@@ -34,6 +34,51 @@ ELEMENTS = ("C", "N", "O", "F")
 BONDS: tuple[Bond, ...] = ("single", "double", "triple")
 DROPPED = ("stereo", "charges", "isotopes", "radicals")
 ORDERS: dict[str, int] = {"single": 1, "double": 2, "triple": 3, "quadruple": 4}
+
+
+class MoleculeShow(GraphShow[Any]):
+    """Molecules as RDKit draws them."""
+
+    space: MoleculeSpace
+
+    def render(self, obj: Molecule | str | Chem.Mol, against: Molecule | str | Chem.Mol | None = None) -> Drawing:
+        """RDKit's picture, with what `against` does not share highlighted; the text says if it is not valid."""
+        molecule = as_molecule(obj)
+        reference = None if against is None else as_molecule(against)
+        text = self.space.format(molecule) if molecule.valid else f"not a valid molecule: {self.space.format(molecule)}"
+        if not molecule.atoms:
+            return Drawing(text)
+        return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
+
+    def properties(self, batch: Graphs) -> dict[str, Tensor]:
+        """The numbers of atoms, rings and hetero atoms (neither virtual nor carbon)."""
+        numbers = super().properties(batch)
+        hetero = torch.tensor([False, *(element_of(label) != "C" for label in self.space.config.elements)])
+        hetero = hetero.to(batch.device)[batch.nodes.long()].sum(dim=1)
+        return {"atoms": numbers["nodes"], "rings": numbers["cycles"], "hetero_atoms": hetero}
+
+    def describe(self) -> str:
+        """The elements and the size."""
+        return f"molecules of {' '.join(self.space.config.elements)}, at most {self.space.config.max_atoms} heavy atoms"
+
+    def dropped_note(self, objects: Sequence[Molecule | str | Chem.Mol]) -> str:
+        """How many molecules lost stereo or fragments when they were read; if charges are dropped, what else was."""
+        lost = Counter(name for obj in objects if not _loses_nothing(obj) for name in self._lost(obj))
+        dropped = [f"{name} from {lost[name]:,}" for name in DROPPED if lost[name]]
+        said = [f"dropped {', '.join(dropped)}"] if dropped else []
+        if lost["fragments"]:
+            said.append(f"kept the largest fragment of {lost['fragments']:,}")
+        if lost["needed charges"]:
+            said.append(f"not valid without their charges, which are dropped: {lost['needed charges']:,}")
+        return f"molecules: {'; '.join(said)}" if said else ""
+
+    def _lost(self, obj: Molecule | str | Chem.Mol) -> list[str]:
+        molecule = as_molecule(obj, self.space.config.fragments)
+        if self.space.config.charges:
+            return [name for name in molecule.dropped if name in ("fragments", "stereo")]
+        from ele_graphs.molecules.rdkit_adapter import lost_charges
+
+        return [*molecule.dropped, lost_charges(molecule.atoms, molecule.bonds) or ""]
 
 
 class MoleculeSpace(GraphSpace[Molecule]):
@@ -90,6 +135,7 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
     takes = "a SMILES, an RDKit molecule or a Molecule"
     Constraint = MoleculeConstraint
+    Show = MoleculeShow
 
     @property
     def node_labels(self) -> Sequence[str]:
@@ -169,15 +215,6 @@ class MoleculeSpace(GraphSpace[Molecule]):
 
         return write_json(molecule.atoms, molecule.bonds)
 
-    def render(self, obj: Molecule | str | Chem.Mol, against: Molecule | str | Chem.Mol | None = None) -> Drawing:
-        """RDKit's picture, with what `against` does not share highlighted; the text says if it is not valid."""
-        molecule = as_molecule(obj)
-        reference = None if against is None else as_molecule(against)
-        text = self.format(molecule) if molecule.valid else f"not a valid molecule: {self.format(molecule)}"
-        if not molecule.atoms:
-            return Drawing(text)
-        return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))
-
     def unrelax(self, point: Graphs) -> Graphs:
         """The likeliest atoms and bonds; with `legal_moves = "valid"` mended to a connected molecule within valence."""
         nearest = super().unrelax(point)
@@ -232,13 +269,6 @@ class MoleculeSpace(GraphSpace[Molecule]):
             return molecule
         read = read if self.config.charges else read.without_charges()
         return read if self._reason(read) is None else molecule
-
-    def properties(self, batch: Graphs) -> dict[str, Tensor]:
-        """The numbers of atoms, rings and hetero atoms (neither virtual nor carbon)."""
-        numbers = super().properties(batch)
-        hetero = torch.tensor([False, *(element_of(label) != "C" for label in self.config.elements)])
-        hetero = hetero.to(batch.device)[batch.nodes.long()].sum(dim=1)
-        return {"atoms": numbers["nodes"], "rings": numbers["cycles"], "hetero_atoms": hetero}
 
     def satisfies(self, batch: Graphs, constraint: MoleculeConstraint) -> Tensor:
         """(N,) bool: whether molecules have the formula, the mass and the substructure that are given."""
@@ -304,29 +334,6 @@ class MoleculeSpace(GraphSpace[Molecule]):
             "resonance": True,
         }
         return cls.Config(**{**found, **options})
-
-    def describe(self) -> str:
-        """The elements and the size."""
-        return f"molecules of {' '.join(self.config.elements)}, at most {self.config.max_atoms} heavy atoms"
-
-    def losses(self, objects: Sequence[Molecule | str | Chem.Mol]) -> str:
-        """How many molecules lost stereo or fragments when they were read; if charges are dropped, what else was."""
-        lost = Counter(name for obj in objects if not _loses_nothing(obj) for name in self._lost(obj))
-        dropped = [f"{name} from {lost[name]:,}" for name in DROPPED if lost[name]]
-        said = [f"dropped {', '.join(dropped)}"] if dropped else []
-        if lost["fragments"]:
-            said.append(f"kept the largest fragment of {lost['fragments']:,}")
-        if lost["needed charges"]:
-            said.append(f"not valid without their charges, which are dropped: {lost['needed charges']:,}")
-        return f"molecules: {'; '.join(said)}" if said else ""
-
-    def _lost(self, obj: Molecule | str | Chem.Mol) -> list[str]:
-        molecule = as_molecule(obj, self.config.fragments)
-        if self.config.charges:
-            return [name for name in molecule.dropped if name in ("fragments", "stereo")]
-        from ele_graphs.molecules.rdkit_adapter import lost_charges
-
-        return [*molecule.dropped, lost_charges(molecule.atoms, molecule.bonds) or ""]
 
     def examples(self) -> list[Molecule]:
         """The molecules of a short list that the configuration allows."""

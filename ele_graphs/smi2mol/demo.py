@@ -90,7 +90,7 @@ def draw(rows: Sequence[dict[str, str]], folder: Path) -> None:
     cells = []
     for number, row in enumerate(rows, start=1):
         predicted, true = space.parse(row["prediction"]), space.parse(row["truth"])
-        drawings = {"prediction": space.render(predicted, true), "truth": space.render(true)}
+        drawings = {"prediction": space.show.render(predicted, true), "truth": space.show.render(true)}
         for name, drawing in drawings.items():
             (folder / f"{number:02}-{name}.svg").write_text(drawing.svg or "", encoding="utf-8")
         captions = (row["input"], f"truth, at distance {row['ged_with_edges']}")

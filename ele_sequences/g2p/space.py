@@ -12,13 +12,28 @@ from torch import Tensor
 from ele_core import ComponentConfig, Drawing, Metric, SparseRows, edit_distances
 from ele_sequences.constraints import SequenceConstraint, violation
 from ele_sequences.features import sequence_features
-from ele_sequences.space import SequenceSpace, Tokens, close_gaps, is_sequence
+from ele_sequences.space import SequenceShow, SequenceSpace, Tokens, close_gaps, is_sequence
 from ele_sequences.tokens import split_tokens
 
 SILENT = "_"
 """The token of a letter that stands for no phoneme."""
 JOINER = "+"
 """Written between the two phonemes of one letter, as in `K+S` for the letter X."""
+
+
+class PhonemeShow(SequenceShow):
+    """Phonemes, without the letters that they belong to."""
+
+    space: PhonemeSpace
+
+    def properties(self, batch: Tokens) -> dict[str, Tensor]:
+        """The number of phonemes."""
+        return {"length": (self.space.sounds(batch) != 0).sum(dim=1)}
+
+    def render(self, obj: str, against: str | None = None) -> Drawing:
+        """The phonemes; compared with `against`, in pieces with differing and missing ones marked."""
+        plain = [" ".join(self.space.plain(text)) for text in (obj, against) if text is not None]
+        return super().render(*plain)
 
 
 class PhonemeSpace(SequenceSpace):
@@ -43,6 +58,7 @@ class PhonemeSpace(SequenceSpace):
             return self
 
     config: Config
+    Show = PhonemeShow
     takes = "phonemes separated by spaces, or a list of them"
 
     @cached_property
@@ -82,15 +98,6 @@ class PhonemeSpace(SequenceSpace):
             Metric("per", "min", self._edits, PER, size=lambda true: (self.sounds(true) > 0).sum(dim=1)),
         )
 
-    def properties(self, batch: Tokens) -> dict[str, Tensor]:
-        """The number of phonemes."""
-        return {"length": (self.sounds(batch) != 0).sum(dim=1)}
-
-    def render(self, obj: str, against: str | None = None) -> Drawing:
-        """The phonemes; compared with `against`, in pieces with differing and missing ones marked."""
-        plain = [" ".join(self._plain(text)) for text in (obj, against) if text is not None]
-        return super().render(*plain)
-
     def violation(self, batch: Tokens, constraint: SequenceConstraint) -> Tensor:
         """(N,) floats: the number of phonemes that are wrong."""
         return violation(constraint, self.sounds(batch), self.config.alphabet, self.config.separator)
@@ -123,7 +130,7 @@ class PhonemeSpace(SequenceSpace):
         """The same, or if it is too long the fewest tokens for its phonemes."""
         if not is_sequence(obj) or len(split_tokens(obj, self.config.separator)) <= self.config.length:
             return obj
-        phonemes, known = self._plain(obj), set(self.config.alphabet)
+        phonemes, known = self.plain(obj), set(self.config.alphabet)
         best: list[list[str]] = [[]]
         for place, last in enumerate(phonemes, start=1):
             found = [*best[place - 1], last]
@@ -133,7 +140,8 @@ class PhonemeSpace(SequenceSpace):
             best.append(found)
         return best[-1] if len(best[-1]) <= self.config.length else obj
 
-    def _plain(self, text: str | Sequence[str]) -> list[str]:
+    def plain(self, text: str | Sequence[str]) -> list[str]:
+        """The phonemes of a text or a list of tokens."""
         return [p for token in split_tokens(text, self.config.separator) for p in phonemes_of(token)]
 
 

@@ -354,8 +354,9 @@ class MeasuresByTheBatch(OneMetric):
 
 @caught_by("check_properties_give_a_number_a_row")
 class DescribesTheWholeBatch(Plain):
-    def properties(self, batch):
-        return {"length": (batch.tokens > 0).sum(dim=1, keepdim=True)}
+    class Show(Plain.Show):
+        def properties(self, batch):
+            return {"length": (batch.tokens > 0).sum(dim=1, keepdim=True)}
 
 
 @caught_by("check_features_are_those_of_the_structure")
@@ -370,35 +371,32 @@ class CountsNothing(Plain):
         return SparseRows.dense(torch.ones(len(batch), 1))
 
 
-@caught_by("check_defaults_are_a_configuration")
-class SuggestsWhatIsNotThere(Plain):
-    @classmethod
-    def defaults(cls, pairs):
-        return {"surrogate": {"name": "prats"}} if pairs > 100 else {}
-
-
 @caught_by("check_render_gives_a_drawing")
 class DrawsWithoutEscaping(Plain):
-    def render(self, obj, against=None):
-        return Drawing(obj, f"<svg xmlns='http://www.w3.org/2000/svg'><text>{obj} & more</text></svg>")
+    class Show(Plain.Show):
+        def render(self, obj, against=None):
+            return Drawing(obj, f"<svg xmlns='http://www.w3.org/2000/svg'><text>{obj} & more</text></svg>")
 
 
 @caught_by("check_render_gives_a_drawing")
 class DrawsAText(Plain):
-    def render(self, obj, against=None):
-        return obj
+    class Show(Plain.Show):
+        def render(self, obj, against=None):
+            return obj
 
 
 @caught_by("check_empty_batches_work")
 class NeedsARow(Plain):
-    def properties(self, batch):
-        return {"longest": (batch.tokens > 0).sum(dim=1) - (batch.tokens > 0).sum(dim=1).max() * 0}
+    class Show(Plain.Show):
+        def properties(self, batch):
+            return {"longest": (batch.tokens > 0).sum(dim=1) - (batch.tokens > 0).sum(dim=1).max() * 0}
 
 
 @caught_by("check_batches_are_left_alone")
 class CountsInPlace(Plain):
-    def properties(self, batch):
-        return {"length": batch.tokens.clamp_(max=1).sum(dim=1)}
+    class Show(Plain.Show):
+        def properties(self, batch):
+            return {"length": batch.tokens.clamp_(max=1).sum(dim=1)}
 
 
 @caught_by("check_constraints_judge_structures")

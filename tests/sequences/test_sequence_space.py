@@ -189,10 +189,10 @@ def test_lists_of_tokens_are_packed_and_come_back_as_texts():
 
 
 def test_a_space_says_how_it_reads_texts():
-    assert WORDS.describe() == f"tokens separated by spaces, {len(WORDS.config.alphabet)} different; at most " + (
+    assert WORDS.show.describe() == f"tokens separated by spaces, {len(WORDS.config.alphabet)} different; at most " + (
         f"{WORDS.config.length} in a text"
     )
-    assert SPACE.describe() == "each character is a token, 3 different; at most 5 in a text"
+    assert SPACE.show.describe() == "each character is a token, 3 different; at most 5 in a text"
 
 
 # -- the encoder --------------------------------------------------------------------------------------------------
@@ -216,16 +216,16 @@ def test_the_encoder_refuses_other_spaces():
 
 def test_what_differs_is_marked_and_what_is_missing_is_a_dot():
     space = SequenceSpace(SequenceSpace.Config(alphabet=tuple("0123456789"), length=6))
-    assert space.render("134", "1234").pieces == (("1", False), ("·", True), ("3", False), ("4", False))
-    assert space.render("9", "1").pieces == (("9", True),)
-    assert space.render("134").pieces == ()
+    assert space.show.render("134", "1234").pieces == (("1", False), ("·", True), ("3", False), ("4", False))
+    assert space.show.render("9", "1").pieces == (("9", True),)
+    assert space.show.render("134").pieces == ()
 
 
 def test_words_are_marked_as_a_whole_with_their_separator_between():
     space = SequenceSpace(SequenceSpace.Config(alphabet=("red", "green"), length=3, separator=" "))
-    assert space.render("red green", "red red").pieces == (("red", False), (" ", False), ("green", True))
+    assert space.show.render("red green", "red red").pieces == (("red", False), (" ", False), ("green", True))
 
 
 def test_sequences_are_described_by_their_length():
     space = SequenceSpace(SequenceSpace.Config(alphabet=tuple("ab"), length=3))
-    assert space.properties(space.pack(["", "ab", "aba"]))["length"].tolist() == [0, 2, 3]
+    assert space.show.properties(space.pack(["", "ab", "aba"]))["length"].tolist() == [0, 2, 3]

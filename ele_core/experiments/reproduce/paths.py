@@ -57,8 +57,8 @@ def follow(
         energy, value = float(trace.energies[place][number]), float(metric.values(batch, truths[own])[0])
         steps.append({"step": step, "structure": space.format(structure), "energy": energy, metric.name: value})
         caption = [f"step {step}", f"energy {energy:.3f}, {metric.name} {value:g}"]
-        cells.append(Cell(space.render(structure, truth), caption))
-    cells.append(Cell(space.render(truth), ["truth", space.format(truth)]))
+        cells.append(Cell(space.show.render(structure, truth), caption))
+    cells.append(Cell(space.show.render(truth), ["truth", space.format(truth)]))
     return {"truth": space.format(truth), "steps": steps}, cells
 
 

@@ -115,8 +115,8 @@ def fit_calibration(
 
 def properties_of(space: OutputSpace[Any, Any], found: Decoding, truths: Truths, rank: Tensor) -> dict[str, Tensor]:
     """Each property (B,) of the right structure at `rank`; of the first truth if none was found."""
-    own = space.properties(found.structures[torch.arange(len(truths)) * found.top_k + rank.clamp(min=0)])
-    first = space.properties(truths.first)
+    own = space.show.properties(found.structures[torch.arange(len(truths)) * found.top_k + rank.clamp(min=0)])
+    first = space.show.properties(truths.first)
     return {name: torch.where(rank >= 0, own[name].cpu().double(), first[name].cpu().double()) for name in own}
 
 

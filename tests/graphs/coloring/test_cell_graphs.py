@@ -132,6 +132,6 @@ def test_keys_are_equal_exactly_for_isomorphic_graphs(max_nodes: int) -> None:
 
 def test_nodes_are_drawn_in_the_colours_of_the_pictures() -> None:
     space = space_of()
-    svg = space.render(space.unpack(cells(1, space))[0]).svg
+    svg = space.show.render(space.unpack(cells(1, space))[0]).svg
     assert svg is not None
     assert "#4040bf" in svg or "#40bf40" in svg

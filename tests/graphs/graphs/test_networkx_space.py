@@ -122,16 +122,16 @@ def test_distance_is_the_primary_metric_and_exact_agrees_with_it() -> None:
 
 
 def test_graphs_are_drawn_with_their_labels() -> None:
-    drawing = SPACE.render(SPACE.examples()[2])
+    drawing = SPACE.show.render(SPACE.examples()[2])
     assert drawing.svg is not None
     assert drawing.svg.startswith("<svg")
     assert drawing.text == SPACE.format(SPACE.examples()[2])
-    assert SPACE.render(nx.Graph()).svg is not None
+    assert SPACE.show.render(nx.Graph()).svg is not None
 
 
 def test_properties_count_nodes_edges_and_cycles() -> None:
     space = PaddedGraphSpace(PaddedGraphSpace.Config(max_nodes=6))
-    properties = space.properties(space.pack([nx.cycle_graph(4), nx.path_graph(3), nx.complete_graph(4)]))
+    properties = space.show.properties(space.pack([nx.cycle_graph(4), nx.path_graph(3), nx.complete_graph(4)]))
     assert {name: values.tolist() for name, values in properties.items()} == {
         "nodes": [4, 3, 4],
         "edges": [4, 2, 6],

@@ -198,7 +198,7 @@ def test_graphs_pictures_and_properties_show_charges() -> None:
     assert "#FFBC59" in ammonium.to_svg(amine)
     assert "#FFBC59" not in ammonium.to_svg(ammonium)
     space = inferred("[CH3-]", "C[NH3+]", "[CH2+]C[O-]")
-    assert space.properties(space.pack(["[CH3-]", "C[NH3+]", "[CH2+]C[O-]"]))["hetero_atoms"].tolist() == [0, 1, 1]
+    assert space.show.properties(space.pack(["[CH3-]", "C[NH3+]", "[CH2+]C[O-]"]))["hetero_atoms"].tolist() == [0, 1, 1]
 
 
 def test_a_space_with_charges_keeps_the_laws_of_output_spaces() -> None:

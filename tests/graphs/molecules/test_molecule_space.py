@@ -33,8 +33,8 @@ def test_text_is_a_smiles_or_a_graph_where_there_is_none() -> None:
         assert SPACE.parse(SPACE.format(molecule)) == molecule
     assert SPACE.format(Molecule.from_smiles("OCC")) == "CCO"
     assert SPACE.format(invalid) == '{"nodes":["C","F"],"edges":[[0,1,"double"]]}'
-    assert "not a valid molecule" in SPACE.render(invalid).text
-    assert "<svg" in (SPACE.render("CCO", "CCN").svg or "")
+    assert "not a valid molecule" in SPACE.show.render(invalid).text
+    assert "<svg" in (SPACE.show.render("CCO", "CCN").svg or "")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_configurations_that_make_no_sense_are_refused() -> None:
 
 
 def test_properties_describe_molecules() -> None:
-    properties = SPACE.properties(SPACE.pack(["c1ccncc1", "C1CC1C2CC2", "CCO"]))
+    properties = SPACE.show.properties(SPACE.pack(["c1ccncc1", "C1CC1C2CC2", "CCO"]))
     assert {name: values.tolist() for name, values in properties.items()} == {
         "atoms": [6, 6, 3],
         "rings": [1, 2, 0],
@@ -212,13 +212,13 @@ def test_losses_are_counted_in_one_line() -> None:
     smiles = ["C[C@H](O)N", "C[C@@H](O)F", "CC(=O)[O-].[Na+]", "[13CH3]O", "C[CH2]", "F[B-](F)(F)F", "CCO"]
     space = MoleculeSpace(MoleculeSpace.infer(smiles, {"fragments": "largest", "charges": None}))
     assert space.config.elements == ("C", "N", "O", "F", "B")
-    assert space.losses(smiles) == (
+    assert space.show.dropped_note(smiles) == (
         "molecules: dropped stereo from 2, charges from 1, isotopes from 1, radicals from 1; "
         "kept the largest fragment of 1; not valid without their charges, which are dropped: 1"
     )
-    assert SPACE.losses(["CCO", "CCN", "C[N+](=O)[O-]"]) == ""
+    assert SPACE.show.dropped_note(["CCO", "CCN", "C[N+](=O)[O-]"]) == ""
     labels = MoleculeSpace(MoleculeSpace.infer(smiles, {"fragments": "largest"}))
-    assert labels.losses(smiles) == "molecules: dropped stereo from 2; kept the largest fragment of 1"
+    assert labels.show.dropped_note(smiles) == "molecules: dropped stereo from 2; kept the largest fragment of 1"
 
 
 def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:

@@ -94,12 +94,13 @@ class Labels(OutputSpace[list, Chosen]):
         both, either = predicted.chosen & true.chosen, predicted.chosen | true.chosen
         return torch.where(either.any(dim=1), both.sum(dim=1) / either.sum(dim=1).clamp(min=1), 1.0)
 
-    def render(self, obj, against=None):
-        marked = [label if against is None or label in against else f"+{label}" for label in obj]
-        return Drawing(", ".join(marked) or "(none)")
+    class Show(OutputSpace.Show):
+        def render(self, obj, against=None):
+            marked = [label if against is None or label in against else f"+{label}" for label in obj]
+            return Drawing(", ".join(marked) or "(none)")
 
-    def properties(self, batch):
-        return {"labels": batch.chosen.sum(dim=1).float()}
+        def properties(self, batch):
+            return {"labels": batch.chosen.sum(dim=1).float()}
 
 
 def words(cls=Words):

@@ -177,9 +177,10 @@ class OverlapOfNothing(Labels):
 class MeanOfNothing(Words):
     """A property is a mean over the tokens, of which there may be none."""
 
-    def properties(self, batch):
-        present = batch.tokens > 0
-        return {"mean": (batch.tokens * present).sum(dim=1) / present.sum(dim=1)}
+    class Show(Words.Show):
+        def properties(self, batch):
+            present = batch.tokens > 0
+            return {"mean": (batch.tokens * present).sum(dim=1) / present.sum(dim=1)}
 
 
 @laws
@@ -309,35 +310,39 @@ class ParseNests(Labels):
 class DrawsUpToTheOther(Words):
     """`render` compares letter by letter and fails if the other text is shorter."""
 
-    def render(self, obj, against=None):
-        if against is None:
-            return Drawing(obj or "(empty)")
-        return Drawing("".join(f"[{c}]" if c != against[i] else c for i, c in enumerate(obj)) or "(empty)")
+    class Show(Words.Show):
+        def render(self, obj, against=None):
+            if against is None:
+                return Drawing(obj or "(empty)")
+            return Drawing("".join(f"[{c}]" if c != against[i] else c for i, c in enumerate(obj)) or "(empty)")
 
 
 @laws
 class DrawsTheFirstLetter(Words):
     """`render` fails for an empty text."""
 
-    def render(self, obj, against=None):
-        return Drawing(obj[0].upper() + obj[1:])
+    class Show(Words.Show):
+        def render(self, obj, against=None):
+            return Drawing(obj[0].upper() + obj[1:])
 
 
 @laws
 class DrawsUnescaped(Labels):
     """`render` writes labels into SVG without escaping them, and a label has an ampersand in it."""
 
-    def render(self, obj, against=None):
-        text = ", ".join(label.replace("new", "new & old") for label in obj)
-        return Drawing(text or "(none)", f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>')
+    class Show(Labels.Show):
+        def render(self, obj, against=None):
+            text = ", ".join(label.replace("new", "new & old") for label in obj)
+            return Drawing(text or "(none)", f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>')
 
 
 @laws
 class DrawsNothing(Labels):
     """`render` gives an empty text for an empty set."""
 
-    def render(self, obj, against=None):
-        return Drawing(", ".join(obj))
+    class Show(Labels.Show):
+        def render(self, obj, against=None):
+            return Drawing(", ".join(obj))
 
 
 # -- packing and relaxing ------------------------------------------------------------------------------------------

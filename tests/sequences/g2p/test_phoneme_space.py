@@ -29,7 +29,7 @@ def test_letters_do_not_matter_for_texts_keys_and_features():
 def test_a_pair_is_two_phonemes():
     assert SPACE.unpack(SPACE.pack(["F IH K+S"])) == ["F IH K S"]
     assert torch.equal(SPACE.keys(SPACE.pack(["F IH K+S"])), SPACE.keys(SPACE.pack(["F IH K S"])))
-    assert SPACE.properties(SPACE.pack(["F IH K+S"]))["length"].tolist() == [4]
+    assert SPACE.show.properties(SPACE.pack(["F IH K+S"]))["length"].tolist() == [4]
 
 
 def test_phonemes_that_are_too_many_are_joined_to_pairs_or_refused():
