@@ -21,7 +21,7 @@ from ele_core import Context
 from ele_core.files.atomic import write_text
 from ele_core.numerics.keys import hash_rows
 from ele_core.runs.run import Run
-from ele_core.runtime.device import pick_device
+from ele_core.runtime.context import pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
 
 

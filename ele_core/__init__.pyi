@@ -27,8 +27,8 @@ from .data.prepare import Prepared as Prepared
 from .data.rejected import Rejected as Rejected
 from .data.truths import AnyOf as AnyOf
 from .data.truths import Truths as Truths
-from .display.sheet import Cell as Cell
-from .display.sheet import sheet_svg as sheet_svg
+from .display.pictures import Cell as Cell
+from .display.pictures import sheet_svg as sheet_svg
 from .errors import ConfigError as ConfigError
 from .errors import DataError as DataError
 from .errors import EleError as EleError

@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from ele_core.display.notebook import curve, table
+from ele_core.display.pictures import curve, table
 from ele_core.errors import counted
 from ele_core.numerics.tensors import Tensors
 

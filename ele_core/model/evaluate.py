@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ele_core.data.truths import Truths
-from ele_core.display.notebook import table
+from ele_core.display.pictures import table
 from ele_core.errors import DataError, counted
 from ele_core.interfaces import OutputSpace
 from ele_core.model.bounds import means, texts

@@ -32,7 +32,7 @@ from ele_core.model.model import Model
 from ele_core.model.soundness import disagreement, emptied, finite, weights_problem
 from ele_core.model.trust.calibration import TENSORS as CALIBRATION
 from ele_core.model.trust.calibration import read_calibration, save_calibration
-from ele_core.numerics.unfilled import unfilled
+from ele_core.numerics.meta_build import unfilled
 from ele_core.plugins import Registry
 from ele_core.plugins.contained import origin_of
 from ele_core.runtime.work import Snapshot, prefixed

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ele_core.display.notebook import beside, picture, table
+from ele_core.display.pictures import beside, picture, table
 from ele_core.errors import ConfigError, DataError, counted
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.types import Decoding, Drawing

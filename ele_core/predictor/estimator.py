@@ -19,8 +19,7 @@ from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
 from ele_core.predictor.decoding import calibrate, decode, evaluate_pairs
 from ele_core.predictor.learned_loss import LearnedLossMethods
-from ele_core.runtime.context import Context
-from ele_core.runtime.device import pick_device
+from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import process_group
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
 from ele_core.types import Choice

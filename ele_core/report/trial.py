@@ -21,8 +21,7 @@ from ele_core.report.page import render
 from ele_core.runs.evaluations import load_all
 from ele_core.runs.folder import CONFIG
 from ele_core.runs.run import Run
-from ele_core.runtime.context import Context
-from ele_core.runtime.device import pick_device
+from ele_core.runtime.context import Context, pick_device
 from ele_core.types import Choice
 
 EXAMPLES = 6

@@ -20,7 +20,7 @@ from ele_core.runs.folder import CHECKPOINTS
 from ele_core.runs.identity import versions
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
-from ele_core.runtime.signals import Stop
+from ele_core.runtime.work import Stop
 
 
 def work_key(run: Path, config: RunConfig, settings: Any) -> str:

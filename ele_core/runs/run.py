@@ -25,8 +25,7 @@ from ele_core.runs.evaluations import MeasuredBaselines, Settings, StoredEvaluat
 from ele_core.runs.long_work import resumable, work_key
 from ele_core.runs.start import resume, start
 from ele_core.runtime.checkpoint import EVERY
-from ele_core.runtime.context import Context
-from ele_core.runtime.device import pick_device
+from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import Processes, process_group
 from ele_core.runtime.monitor import Callback, Monitor, with_callbacks
 from ele_core.types import Reference

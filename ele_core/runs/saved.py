@@ -17,8 +17,7 @@ from ele_core.runs.folder import CONFIG
 from ele_core.runs.long_work import resumable, work_key
 from ele_core.runs.run import Run
 from ele_core.runtime.checkpoint import EVERY
-from ele_core.runtime.context import Context
-from ele_core.runtime.device import pick_device
+from ele_core.runtime.context import Context, pick_device
 
 
 class SavedModel:

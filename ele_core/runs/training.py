@@ -26,8 +26,7 @@ from ele_core.runs.journal import seal_journal
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Callbacks, FileMonitor
-from ele_core.runtime.signals import Stop
-from ele_core.runtime.work import Snapshot
+from ele_core.runtime.work import Snapshot, Stop
 
 
 def begin(

@@ -21,8 +21,7 @@ from ele_core.files.archive import brief, read_json, read_tensors, save_tensors,
 from ele_core.files.atomic import new_folder, remove_unfinished, write_text
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import FileMonitor, Monitor
-from ele_core.runtime.signals import Stop
-from ele_core.runtime.work import Snapshot, Work, as_bytes, from_bytes
+from ele_core.runtime.work import Snapshot, Stop, Work, as_bytes, from_bytes
 
 FORMAT = 1
 """The layout of a checkpoint; a reader refuses any other."""

@@ -40,24 +40,34 @@ class Callback:
         `earlier` holds the evaluations made before it was stopped, if it is resumed: `stage`, `step`, `best`, metrics.
         Messages about the data and about changes may come before it.
         """
+        self.notify("start", folder, earlier)
 
     def plan(self, stages: Sequence[PlannedStage]) -> None:
         """The training is going to have these stages, as far as its components know them in advance."""
+        self.notify("plan", stages)
 
     def step(self, stage: str, step: int, loss: Tensor) -> None:
         """The stage `stage` has made `step` steps; `loss` is the loss of the last one, a tensor without dimensions."""
+        self.notify("step", stage, step, loss)
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
         """The stage was evaluated after `step` steps; `best` if it is the best evaluation of the stage so far."""
+        self.notify("evaluation", stage, step, metrics, best=best)
 
     def stage_end(self, stage: str) -> None:
         """The stage has finished; its best weights are in place."""
+        self.notify("stage_end", stage)
 
     def message(self, text: str) -> None:
         """One line for the user."""
+        self.notify("message", text)
 
     def end(self) -> None:
         """The training has ended, was stopped, or failed."""
+        self.notify("end")
+
+    def notify(self, event: str, *facts: Any, **named: Any) -> None:
+        """Called for each event whose method is not overridden, with the method's name and arguments; does nothing."""
 
 
 class Monitor(Callback):
@@ -215,21 +225,12 @@ class StageNames(Monitor):
         self.monitor = monitor
         self.names = names
 
-    def step(self, stage: str, step: int, loss: Tensor) -> None:
-        """Forward under the new name."""
-        self.monitor.step(self.names.get(stage, stage), step, loss)
-
-    def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
-        """Forward under the new name."""
-        self.monitor.evaluation(self.names.get(stage, stage), step, metrics, best=best)
-
-    def stage_end(self, stage: str) -> None:
-        """Forward under the new name."""
-        self.monitor.stage_end(self.names.get(stage, stage))
-
-    def message(self, text: str) -> None:
-        """Forward."""
-        self.monitor.message(text)
+    def notify(self, event: str, *facts: Any, **named: Any) -> None:
+        """Forward messages, and the events of a stage under its new name; start and end are those of the whole."""
+        if event in ("step", "evaluation", "stage_end"):
+            facts = (self.names.get(facts[0], facts[0]), *facts[1:])
+        if event not in ("start", "plan", "end"):
+            getattr(self.monitor, event)(*facts, **named)
 
     def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
         """Forward under the new name."""
@@ -243,40 +244,10 @@ class Callbacks(Monitor):
         self.monitor = monitor
         self.everyone = (monitor, *callbacks)
 
-    def start(self, folder: Path | None, earlier: Sequence[Mapping[str, Any]]) -> None:
+    def notify(self, event: str, *facts: Any, **named: Any) -> None:
         """Forward to everyone."""
         for each in self.everyone:
-            each.start(folder, earlier)
-
-    def plan(self, stages: Sequence[PlannedStage]) -> None:
-        """Forward to everyone."""
-        for each in self.everyone:
-            each.plan(stages)
-
-    def step(self, stage: str, step: int, loss: Tensor) -> None:
-        """Forward to everyone."""
-        for each in self.everyone:
-            each.step(stage, step, loss)
-
-    def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
-        """Forward to everyone."""
-        for each in self.everyone:
-            each.evaluation(stage, step, metrics, best=best)
-
-    def stage_end(self, stage: str) -> None:
-        """Forward to everyone."""
-        for each in self.everyone:
-            each.stage_end(stage)
-
-    def message(self, text: str) -> None:
-        """Forward to everyone."""
-        for each in self.everyone:
-            each.message(text)
-
-    def end(self) -> None:
-        """Forward to everyone."""
-        for each in self.everyone:
-            each.end()
+            getattr(each, event)(*facts, **named)
 
     def progress(self, items: Iterable[Item], *, description: str, total: int | None = None) -> Iterator[Item]:
         """Only the monitor shows progress."""

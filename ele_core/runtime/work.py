@@ -1,10 +1,14 @@
-"""The interface through which stages and decoders save their state, so that long work can be stopped and resumed."""
+"""The interface by which long work saves its state, and the flag that a signal sets to stop it where it can resume."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -59,3 +63,29 @@ def as_bytes(value: Any) -> Tensor:
 def from_bytes(data: Tensor) -> Any:
     """The inverse of `as_bytes`."""
     return json.loads(data.numpy().tobytes())
+
+
+class Stop:
+    """The flag that SIGINT (Ctrl-C) and SIGTERM set to ask work to stop. A second Ctrl-C stops at once, unsaved."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        """The number of the signal received; 0: none so far."""
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Inside the block, signals only set the flag. Has no effect in a thread other than the main one."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = number

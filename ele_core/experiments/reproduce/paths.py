@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ele_core.display.sheet import Cell, sheet_png, sheet_svg
+from ele_core.display.pictures import Cell, sheet_png, sheet_svg
 from ele_core.errors import ConfigError
 from ele_core.experiments.study import Paths
 from ele_core.extras import installed, missing

@@ -15,7 +15,7 @@ from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.config.diff import flatten
 from ele_core.data.truths import Truths
-from ele_core.display.notebook import table
+from ele_core.display.pictures import table
 from ele_core.errors import ConfigError, DataError, EleError, closest, counted
 from ele_core.experiments.sweep.figure import draw
 from ele_core.files.atomic import locked, write_text
@@ -25,8 +25,7 @@ from ele_core.model.model import Model
 from ele_core.plugins import Registry
 from ele_core.runs.records import measurement
 from ele_core.runs.run import Run
-from ele_core.runtime.context import Context
-from ele_core.runtime.device import pick_device
+from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.monitor import Monitor
 from ele_core.types import Choice, Metric, Variant
 

@@ -26,7 +26,7 @@ from ele_core.plugins import Registry
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
-from ele_core.runtime.signals import Stop
+from ele_core.runtime.work import Stop
 from ele_core.types import Metric, Stage
 
 if TYPE_CHECKING:

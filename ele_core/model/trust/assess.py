@@ -18,9 +18,9 @@ from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, prediction_sets
 from ele_core.model.trust.signals import NAMES
 from ele_core.model.trust.truths import rank_of_truth
+from ele_core.numerics.calibration_metrics import area_under_curve, calibration_error, reliability, risk_by_coverage
 from ele_core.numerics.conformal import most_coverage
 from ele_core.numerics.regression import fit_linear
-from ele_core.numerics.trustworthiness import area_under_curve, calibration_error, reliability, risk_by_coverage
 
 COVERAGES = (0.8, 0.9, 0.95, 0.99)
 """The coverages at which prediction sets are measured."""

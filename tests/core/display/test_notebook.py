@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from ele_core.display.notebook import SHOWN, Html, curve, picture, table
+from ele_core.display.pictures import SHOWN, Html, curve, picture, table
 from ele_core.errors import DataError
 from ele_core.experiments.sweep import Sweep
 from ele_core.model.evaluate import Evaluation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ele_core.display.sheet import CELL, Cell, sheet_png, sheet_svg
+from ele_core.display.pictures import CELL, Cell, sheet_png, sheet_svg
 from ele_core.types import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"

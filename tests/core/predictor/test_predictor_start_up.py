@@ -79,7 +79,7 @@ def test_the_shapes_of_a_network_are_known_without_filling_it():
     import torch
     from torch import nn
 
-    from ele_core.numerics.unfilled import unfilled
+    from ele_core.numerics.meta_build import unfilled
 
     with unfilled():
         layers = nn.Linear(3, 10**9), nn.GRU(4, 5), nn.Embedding(7, 8), nn.Conv1d(2, 3, 1), nn.LayerNorm(4)

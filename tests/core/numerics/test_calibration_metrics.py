@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ele_core.numerics.trustworthiness import area_under_curve, calibration_error, reliability, risk_by_coverage
+from ele_core.numerics.calibration_metrics import area_under_curve, calibration_error, reliability, risk_by_coverage
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30))
