@@ -22,9 +22,9 @@ from .data.batches import ShuffledBatches as ShuffledBatches
 from .data.dataset import DataSet as DataSet
 from .data.dataset import fingerprint as fingerprint
 from .data.dataset import split as split
-from .data.packing import pack_all as pack_all
+from .data.objects import Rejected as Rejected
+from .data.objects import pack_all as pack_all
 from .data.prepare import Prepared as Prepared
-from .data.rejected import Rejected as Rejected
 from .data.truths import AnyOf as AnyOf
 from .data.truths import Truths as Truths
 from .display.pictures import Cell as Cell

@@ -69,10 +69,10 @@ def neighbours(
     ele neighbours run hits.csv --among library.csv.gz --cache library.embeddings
     """
     from ele_core.cli.options import given
-    from ele_core.data.readers import readers
+    from ele_core.data.objects import readers
     from ele_core.errors import ConfigError
     from ele_core.files.atomic import write_bytes
-    from ele_core.model.neighbour_table import NeighbourTable, Searched, read_objects
+    from ele_core.model.neighbour_table import NeighbourTable, Searched, read_queries
     from ele_core.model.prediction_table import check_target
     from ele_core.runs.run import context_for
     from ele_core.runs.saved import open_model
@@ -91,11 +91,11 @@ def neighbours(
             raise ConfigError("cannot be shared among processes.", where=where, fix=fix)
         known = readers(model.config.registry)
         context = context_for(model.config, console.monitor(), processes)
-        objects = read_objects(model, file, column, known)
+        cells, objects = read_queries(model, file, column, known)
         searched = Searched(model, among, among_column or column, known, context)
-        found = searched.nearest(objects.embeddings(model), k, Path(cache) if cache else None, half=half)
+        found = searched.nearest(model.surrogate.embed(objects.batch), k, Path(cache) if cache else None, half=half)
         if processes.main:
-            table = NeighbourTable(objects, found.distances, found.rows, searched.texts(found.rows))
+            table = NeighbourTable(cells, objects, found.distances, found.rows, searched.texts(found.rows))
             content = table.written(target, as_json=console.as_json)
             if target:
                 write_bytes(Path(target), content)

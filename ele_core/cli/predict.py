@@ -95,13 +95,13 @@ def predict(
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     ele predict run inputs.csv --min-confidence 0.95 --coverage 0.99
     """
-    from ele_core.data.readers import readers
+    from ele_core.data.objects import readers
     from ele_core.display.text import harmless
     from ele_core.errors import ConfigError, counted
     from ele_core.files.atomic import write_bytes
     from ele_core.files.tables import FIRST, input_places, read_columns, read_table
     from ele_core.model.constraints import from_options
-    from ele_core.model.predict import predict_texts
+    from ele_core.model.predict import Request, candidates_from_texts, predict_texts
     from ele_core.model.prediction_table import PredictionTable, check_target
     from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
     from ele_core.model.trust.sets import promised
@@ -133,16 +133,13 @@ def predict(
             "top_k": top_k,
         }
         settings |= {"constraints": constraints} if constraints else {}
+        chosen = candidates_from_texts(model, choices[0]) if choices else None
         with opened.resumable(model, settings, context) as resumable:
             predictions = predict_texts(
                 model,
                 table.cells(answer.places),
-                top_k=top_k,
-                candidates=choices[0] if choices else None,
-                constraints=bound,
-                promise=promise,
-                least_confidence=min_confidence,
-                on_error="raise" if on_error == "raise" else "null",
+                Request(top_k, None, chosen, bound, promise, min_confidence),
+                on_error=on_error,
                 source=file,
                 lines=table.lines,
                 context=resumable,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.data.rejected import Rejected
+from ele_core.data.objects import Rejected
 from ele_core.errors import DataError, counted
 from ele_core.numerics.tensors import Tensors
 

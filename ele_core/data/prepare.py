@@ -14,10 +14,8 @@ from torch import Tensor
 from ele_core.components.inputs.text import TextInput
 from ele_core.config import DataConfig, RunConfig, calibration_pairs, load, suited, with_output
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
-from ele_core.data.new_pairs import parse_pairs
-from ele_core.data.packing import accept, pack_all
-from ele_core.data.readers import readers
-from ele_core.data.rejected import Rejected, located, parsed, refuse
+from ele_core.data.objects import Objects, located, pack_all, read_outputs, readers, refuse
+from ele_core.data.pairs import parse_pairs
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.data.vectors import are_arrays, are_single_numbers, looks_like_vectors
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
@@ -200,34 +198,32 @@ def load_file(
     config = with_input_for(config, left)
     inputs = fitted or input_space(config)
     inputs.read_beside(options.file)
-    space, (rows, values, outputs), rejected = read_pairs(config, inputs, left, right, context)
-    parts, accepted, refused = accept(outputs, space.pack)
-    rejected += [Rejected(rows[i], cell_text(right[rows[i]]), reason) for i, reason in refused]
-    rejected = located(rejected, table.lines)
-    if options.on_error == "raise" or not accepted:
-        refuse(rejected, options.file, skipping=options.on_error == "skip")
+    space, read, parsed = read_pairs(config, inputs, left, right, context)
+    outputs = parsed.pack(space.pack, lambda row: cell_text(right[row])).located(table.lines)
+    if options.on_error == "raise" or not len(outputs):
+        refuse(outputs.rejected, options.file, skipping=options.on_error == "skip")
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
-    values = [values[i] for i in accepted]
+    values = [read[row] for row in outputs.rows]
     example = numbered(map(inputs.format, values)) if options.any_truth else torch.arange(len(values))
     held = held_out(options, int(example.max()) + 1)
     train, validation, test = split_examples(example, held, options.test, config.seed)
-    lost = space.show.dropped_note([outputs[i] for i in accepted])
+    lost = space.show.dropped_note(outputs.values)
     warning = numbers_as_text(inputs, left, config.registry)
-    texts = [cell_text(right[rows[i]]) for i in accepted]
+    texts = [cell_text(right[row]) for row in outputs.rows]
     repeats = note_on_repeats(values, texts) if options.any_truth is None else ""
     as_read = read_as(config.input, given, left)
     notes = describe_columns(table, wanted), as_read, warning, repeats, described(space), lost
     data = DataSet(
         inputs=values,
-        outputs=space.Batch.cat(parts),
+        outputs=outputs.batch,
         train=train,
         validation=validation,
         test=test,
         source=options.file,
         fingerprint=with_contents(table.digest, inputs.contents(values)),
         extra=extra,
-        rejected=rejected,
-        rows=[rows[i] for i in accepted],
+        rejected=outputs.rejected,
+        rows=outputs.rows,
         lines=table.lines,
         notes=[note for note in notes if note],
         any_truth=bool(options.any_truth),
@@ -249,17 +245,17 @@ def held_out(options: DataConfig, pairs: int) -> float:
 
 def read_pairs(
     config: RunConfig, inputs: InputSpace[Any], left: Sequence[Cell], right: Sequence[Cell], context: Context
-) -> tuple[OutputSpace[Any, Any], tuple[list[int], list[Any], list[Any]], list[Rejected]]:
-    """Parse the cells of both columns; return the output space, (rows, inputs, outputs) that parse, and the others."""
+) -> tuple[OutputSpace[Any, Any], dict[int, Any], Objects]:
+    """Parse the cells of both columns; return the output space, the inputs by row, and the outputs."""
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     texts = [cell_text(cell) for cell in right if not isinstance(cell, Unreadable)]
     options = {**space_type.infer_format(texts, config.output.options), **config.output.options}
-    (rows, values, outputs), rejected = parse_pairs(inputs, space_type.parser(options), left, right, context)
-    if not rows:
+    values, outputs = parse_pairs(inputs, space_type.parser(options), left, right, context)
+    if not len(outputs):
         assert config.data is not None
-        refuse(rejected, config.data.file, skipping=config.data.on_error == "skip")
+        refuse(outputs.rejected, config.data.file, skipping=config.data.on_error == "skip")
         raise DataError("there are no pairs.", where=config.data.file)
-    return inferred_space(space_type, outputs, options), (rows, values, outputs), rejected
+    return inferred_space(space_type, outputs.values, options), values, outputs
 
 
 def described(space: OutputSpace[Any, Any]) -> str:
@@ -321,14 +317,10 @@ def first_not_taken(
 def load_extra(file: str, space: OutputSpace[Any, Any], context: Context, registry: Registry) -> Any:
     """Load outputs, one per line or in the first column; those that do not parse or fit are counted and left out."""
     (texts,), _ = read_columns(file, [FIRST], readers(registry))
-    rejected: list[Rejected] = []
     shown = context.monitor.progress(range(len(texts)), description="reading extra outputs")
-    parse = space.parser(dict(space.config))
-    objects = [y for row in shown if (y := parsed(parse, texts, row, rejected)) is not None]
-    parts, accepted, _ = accept(objects, space.pack)
-    found = counted(len(accepted), "extra output")
-    context.monitor.message(f"{file}: {found}, {len(texts) - len(accepted):,} left out")
-    return space.Batch.cat(parts) if parts else None
+    found = read_outputs(space, texts, shown)
+    context.monitor.message(f"{file}: {counted(len(found), 'extra output')}, {len(found.rejected):,} left out")
+    return found.batch if len(found) else None
 
 
 def fit_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:
@@ -351,11 +343,10 @@ def fit_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[D
 
 def pack_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:
     """Pack every input; those that the input space refuses are removed from the data set, with their reasons."""
-    parts, accepted, refused = accept(data.inputs, inputs.pack)
+    found = Objects(range(len(data)), data.inputs).pack(inputs.pack, lambda row: inputs.format(data.inputs[row]))
     rejected = located(
-        [Rejected(data.source_row(row), inputs.format(data.inputs[row]), reason) for row, reason in refused], data.lines
+        (dataclasses.replace(each, row=data.source_row(each.row)) for each in found.rejected), data.lines
     )
-    if (rejected and on_error == "raise") or not accepted:
+    if (rejected and on_error == "raise") or not len(found):
         refuse(rejected, data.source, skipping=on_error == "skip")
-    packed = type(parts[0]).cat(parts)
-    return (data.keep(torch.tensor(accepted), rejected) if refused else data), packed
+    return (data.keep(torch.tensor(found.rows), rejected) if rejected else data), found.batch

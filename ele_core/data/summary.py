@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from ele_core.data.dataset import DataSet
+from ele_core.data.objects import LISTED
 from ele_core.data.prepare import Prepared
-from ele_core.data.rejected import SHOWN
 from ele_core.errors import counted
 from ele_core.numerics.keys import distinct, member
 
@@ -59,10 +59,10 @@ def describe_data(prepared: Prepared) -> str:
         f"outputs      {len(distinct(keys)):,} different; {int(known.sum()):,} of the test outputs occur in training",
         f"extra        {counted(len(data.extra) if data.extra is not None else 0, 'output')} without inputs",
         f"left out     {counted(len(data.rejected), 'row')}",
-        *(f"  {each}" for each in data.rejected[:SHOWN]),
+        *(f"  {each}" for each in data.rejected[:LISTED]),
     ]
-    if len(data.rejected) > SHOWN:
-        lines.append(f"  … and {len(data.rejected) - SHOWN:,} more")
+    if len(data.rejected) > LISTED:
+        lines.append(f"  … and {len(data.rejected) - LISTED:,} more")
     sizes = prepared.inputs.sizes(prepared.packed)
     if sizes is not None:
         lines.append(f"input sizes  {int(sizes.min())} to {int(sizes.max())}, mean {sizes.float().mean():.1f}")

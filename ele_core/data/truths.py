@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ele_core.data.dataset import DataSet
-from ele_core.data.packing import pack_all
+from ele_core.data.objects import pack_all
 from ele_core.errors import DataError, counted
 from ele_core.interfaces import OutputSpace
 from ele_core.runtime.context import Context

@@ -16,8 +16,8 @@ from ele_core.interfaces import OutputSpace
 from ele_core.model.bounds import means, texts
 from ele_core.model.constraints import from_truths
 from ele_core.model.model import BLOCK, Model
+from ele_core.model.predict import Request, decode
 from ele_core.model.results import BETWEEN, CONFIDENCE, EXPECTED, Predictions
-from ele_core.model.trust import judged
 from ele_core.model.trust.assess import assess
 from ele_core.model.trust.judged import Trust
 from ele_core.numerics.keys import member
@@ -133,7 +133,7 @@ def evaluate(
     if oracle:  # energies from true embeddings say nothing about those from predictions
         decoding, trust = model.decode(queries, decoder, constraints=constraints, context=context), None
     else:
-        decoding, trust = judged.decode(model, queries, decoder, constraints=constraints, context=context)
+        decoding, trust = decode(model, [queries], Request(decoder=decoder, constraints=constraints), context)
     values = measure(model.space, decoding.best, truths, context)
     answered = decoding.energies[:, 0].isfinite().cpu()
     if constraints is not None:  # no answer is not exact, even if the best of all structures is another truth

@@ -149,7 +149,7 @@ def check_replaceable(folder: Path) -> None:
     try:
         read_header(folder)
     except ModelError:
-        what = "there is something there already, and it is not a model."
+        what = "the folder is not empty, and it is not a model."
         raise ModelError(what, where=str(folder), fix="Choose another folder, or remove it.") from None
 
 

@@ -15,7 +15,7 @@ from ele_core.components.decoders.joining import as_tensors, concatenated, from_
 from ele_core.components.decoders.nearest import nearest, sizes_of_own
 from ele_core.components.surrogates.weighted import WeightedSurrogate
 from ele_core.config import RunConfig
-from ele_core.data.packing import pack_all
+from ele_core.data.objects import pack_all
 from ele_core.errors import ConfigError, ModelError
 from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Regressor, Surrogate
 from ele_core.model.constraints import read_constraints

@@ -1,24 +1,26 @@
-"""`ele neighbours`: read the objects, search a file or the training outputs, and make a table of what was found."""
+"""`ele neighbours`: search a file or the training outputs, keep the embeddings of a file, make a table."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ele_core.data.output_file import OutputFile
-from ele_core.data.packing import accept
-from ele_core.data.rejected import Rejected, parsed, refuse
-from ele_core.errors import DataError, counted
+from ele_core.data.objects import CHUNK, Objects, OutputFile, read_outputs, refuse
+from ele_core.errors import DataError, ModelError, counted
+from ele_core.files.archive import read_json
+from ele_core.files.atomic import new_folder, write_text
 from ele_core.files.binary_tables import as_parquet
-from ele_core.files.columns import cell_text
+from ele_core.files.columns import Cell, cell_text
+from ele_core.files.sources import bytes_of
 from ele_core.files.tables import JSONL, Readers, as_csv, input_places, read_table, suffix_of
-from ele_core.model.embedding_cache import EmbeddingCache, Precision, identity_of, written
 from ele_core.model.model import Model
 from ele_core.model.neighbours import Chunk, known_chunks, nearest_among
 from ele_core.model.prediction_table import PARQUET
@@ -26,21 +28,12 @@ from ele_core.numerics.nearest import Nearest
 from ele_core.runtime.context import Context
 
 COLUMNS = ("object_row", "object", "rank", "neighbour", "neighbour_row", "distance", "status")
-
-
-@dataclasses.dataclass(frozen=True)
-class Objects:
-    """The objects of a file whose neighbours are wanted, as texts; `refused` says why some cannot be used."""
-
-    texts: Sequence[str]
-    batch: Any
-    rows: Sequence[int]
-    """The row of each packed object."""
-    refused: Mapping[int, str]
-
-    def embeddings(self, model: Model) -> Tensor:
-        """Return the embeddings of the packed objects (n, dim)."""
-        return model.surrogate.embed(self.batch)
+Precision = Literal["float32", "float16"]
+FORMAT = 1
+"""The version of a cache of embeddings."""
+LARGEST = 1 << 20
+"""Bytes of the largest description."""
+ROWS, EMBEDDINGS, DESCRIPTION = "rows.i64", "embeddings.bin", "embeddings.json"
 
 
 def usual_column(model: Model) -> str | None:
@@ -48,23 +41,15 @@ def usual_column(model: Model) -> str | None:
     return model.config.data.output if model.config.data else None
 
 
-def read_objects(model: Model, file: str, column: str | None, readers: Readers) -> Objects:
-    """Read and pack the objects of a file; it is an error if none can be used."""
+def read_queries(model: Model, file: str, column: str | None, readers: Readers) -> tuple[Sequence[Cell], Objects]:
+    """Read the structures of a file whose neighbours are wanted: its cells, and what of them could be packed."""
     table = read_table(file, None, readers)
     cells = table.cells(input_places(table, column, usual_column(model)))
-    parse, rejected = model.space.parser(dict(model.space.config)), list[Rejected]()
-    found = ((row, parsed(parse, cells, row, rejected)) for row in range(len(cells)))
-    objects = {row: obj for row, obj in found if obj is not None}
-    rows = list(objects)
-    parts, accepted, others = accept(list(objects.values()), model.space.pack)
-    rejected += [Rejected(rows[at], cell_text(cells[rows[at]]), reason) for at, reason in others]
-    if not accepted:
-        refuse(rejected, file, skipping=True)
+    found = read_outputs(model.space, cells)
+    if not len(found):
+        refuse(found.rejected, file, skipping=True)
         raise DataError("there are no structures.", where=file, fix="Give one per row.")
-    refused = {each.row: each.reason for each in rejected}
-    return Objects(
-        [cell_text(cell) for cell in cells], model.space.Batch.cat(parts), [rows[at] for at in accepted], refused
-    )
+    return cells, found
 
 
 class Searched:
@@ -129,9 +114,88 @@ def together(found: Nearest, source: OutputFile, context: Context) -> Nearest:
 
 
 @dataclasses.dataclass(frozen=True)
-class NeighbourTable:
-    """The neighbours of objects as a table: `distances` and `rows` (n, k), and the texts of these rows."""
+class EmbeddingCache:
+    """A folder with row numbers, embeddings, and a description that says of which file and by which model."""
 
+    folder: Path
+    known: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path, identity: dict[str, Any]) -> EmbeddingCache | None:
+        """Return the cache in a folder; None if there is none, an error if it is of another file or model."""
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            return None
+        fix = "Choose another folder, or remove it."
+        if not (folder / DESCRIPTION).is_file():
+            raise ModelError("the folder is not empty, and it is no cache.", where=str(folder), fix=fix)
+        known = read_json(folder / DESCRIPTION, LARGEST)
+        if not isinstance(known, dict) or {name: known.get(name) for name in identity} != identity:
+            raise ModelError("holds embeddings of another file, column or model.", where=str(folder), fix=fix)
+        cache = cls(folder, known)
+        if not cache.whole():
+            raise ModelError("damaged: its files do not have the size that it names.", where=str(folder), fix=fix)
+        return cache
+
+    def whole(self) -> bool:
+        """Whether the files have the size of what the description names."""
+        count, dim, precision = (self.known.get(name) for name in ("count", "dim", "precision"))
+        if not isinstance(count, int) or not isinstance(dim, int) or precision not in ("float32", "float16"):
+            return False
+        sizes = {ROWS: 8 * count, EMBEDDINGS: np.dtype(precision).itemsize * count * dim}
+        files = {name: self.folder / name for name in sizes}
+        return all(files[name].is_file() and files[name].stat().st_size == size for name, size in sizes.items())
+
+    def count_chunks(self) -> int:
+        """How many chunks there are, to show progress."""
+        return -(-int(self.known["count"]) // CHUNK)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Read row numbers and embeddings, a chunk at a time."""
+        dim, precision = self.known["dim"], np.dtype(self.known["precision"])
+        with (self.folder / ROWS).open("rb") as rows, (self.folder / EMBEDDINGS).open("rb") as embeddings:
+            while len(numbers := np.fromfile(rows, np.int64, CHUNK)):
+                values = np.fromfile(embeddings, precision, len(numbers) * dim).reshape(-1, dim)
+                yield torch.from_numpy(numbers), torch.from_numpy(values.astype(np.float32))
+
+    def restore(self, source: OutputFile) -> None:
+        """Tell the file what was found when it was read."""
+        source.rows, source.left_out = self.known["rows"], self.known["left_out"]
+
+
+def written(
+    folder: Path, identity: dict[str, Any], chunks: Iterable[Chunk], precision: Precision, source: OutputFile
+) -> Iterator[Chunk]:
+    """Yield the chunks as they are stored, in a new folder, which is there only once all of them are."""
+    count = dim = 0
+    with new_folder(folder) as fresh:
+        with (fresh / ROWS).open("wb") as rows, (fresh / EMBEDDINGS).open("wb") as embeddings:
+            for numbers, values in chunks:
+                count, dim = count + len(numbers), values.shape[1]
+                rows.write(numbers.cpu().numpy().astype(np.int64).tobytes())
+                stored = values.cpu().numpy().astype(precision)
+                embeddings.write(stored.tobytes())
+                yield numbers, torch.from_numpy(stored.astype(np.float32))
+        found = {"rows": source.rows, "left_out": source.left_out, "count": count, "dim": dim, "precision": precision}
+        write_text(fresh / DESCRIPTION, json.dumps({**identity, **found}, indent=2) + "\n")
+
+
+def identity_of(model: Model, source: OutputFile) -> dict[str, Any]:
+    """What the embeddings depend on: the contents of the file, the column, and the surrogate of the model."""
+    with bytes_of(source.file) as stream:
+        contents = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a stream of bytes
+    sections = model.config.model_dump(mode="json", include={"output", "surrogate"})
+    digest = hashlib.sha256(json.dumps(sections, sort_keys=True).encode())
+    for name, tensor in sorted(model.surrogate.state().items()):
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    column = {"column": source.column, "usual_column": source.usual}
+    return {"format": FORMAT, "file": contents, **column, "model": digest.hexdigest()}
+
+
+@dataclasses.dataclass(frozen=True)
+class NeighbourTable:
+    """The neighbours of the objects in `cells`: `distances` and `rows` (n, k), and the texts of these rows."""
+
+    cells: Sequence[Cell]
     objects: Objects
     distances: Tensor
     rows: Tensor
@@ -140,11 +204,12 @@ class NeighbourTable:
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield a mapping per neighbour, and one for each object that could not be used."""
         place = {row: at for at, row in enumerate(self.objects.rows)}
+        refused = {each.row: each.reason for each in self.objects.rejected}
         distances, rows = self.distances.tolist(), self.rows.tolist()
-        for row, text in enumerate(self.objects.texts):
-            own = {"object_row": row + 1, "object": text}
-            if row in self.objects.refused:
-                yield {**own, **dict.fromkeys(COLUMNS[2:-1]), "status": self.objects.refused[row]}
+        for row, cell in enumerate(self.cells):
+            own = {"object_row": row + 1, "object": cell_text(cell)}
+            if row in refused:
+                yield {**own, **dict.fromkeys(COLUMNS[2:-1]), "status": refused[row]}
                 continue
             at = place[row]
             for rank, (distance, other) in enumerate(zip(distances[at], rows[at], strict=True), start=1):

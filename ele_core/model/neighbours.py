@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ele_core.data.packing import PACKED_AT_ONCE, pack_all
+from ele_core.data.objects import PACKED_AT_ONCE, pack_all
 from ele_core.errors import ConfigError, DataError, InvalidObject, ModelError
 from ele_core.model.model import Model
 from ele_core.numerics.nearest import Nearest

@@ -1,83 +1,157 @@
-"""Predict for inputs given as texts, with a status for each."""
+"""Predict: the one way from inputs to `Predictions`, for commands, the estimator, `ele try` and evaluations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ele_core.data.packing import accept, pack_all
-from ele_core.data.rejected import Rejected, located, parsed, refuse
-from ele_core.files.columns import Cell, cell_text
+import torch
+from torch import Tensor
+
+from ele_core.data.objects import CHUNK, Rejected, read_inputs, read_outputs, refuse
+from ele_core.errors import InvalidObject
+from ele_core.files.columns import Cell
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
 from ele_core.model.trust import judged
+from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, require_promise, sets_for
 from ele_core.runtime.context import Context
-from ele_core.types import Candidates, Decoding
+from ele_core.types import Candidates, Choice, Decoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is asked of predictions."""
+
+    top_k: int = 1
+    """Structures to find for each input."""
+    decoder: Choice | None = None
+    """None: the configured one."""
+    candidates: Candidates | None = None
+    """Structures to choose from or to start at; None: those of the model."""
+    constraints: Sequence[Any | None] | None = None
+    """One `OutputSpace.Constraint` for each input, or None; None: there are none."""
+    promise: Promise | None = None
+    """What prediction sets shall hold; needs a calibrated model."""
+    least_confidence: float = 0.0
+    """Answers of less confidence are left out; needs a calibrated model."""
+    trace: bool = False
+    """Whether to record the path of the decoder."""
+
+    def require(self, model: Model) -> None:
+        """Refuse a promise, or a least confidence, that the model cannot keep."""
+        require_promise(model, self.promise, self.least_confidence, self.decoder, self.candidates, self.constraints)
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """Inputs, and the queries of those that can be used."""
+
+    inputs: Sequence[Any]
+    queries: Sequence[Tensor]
+    """(n, q) for each chunk: row i of all chunks together is the query of the input at `rows[i]`."""
+    rows: Sequence[int]
+    rejected: Sequence[Rejected] = ()
+    unlike: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    """Position of an input that is unlike those of the training → the reason."""
+    objects: bool = True
+    """Whether `inputs` are objects of the input space, which can draw them, and not cells of a file."""
+
+
+def predict(model: Model, inputs: Sequence[Any], request: Request, context: Context) -> Predictions:
+    """Predict for objects of the input space; the first that it does not take raises with its position."""
+    request.require(model)
+    queries, unlike = list[Tensor](), dict[int, str]()
+    for start in range(0, len(inputs), CHUNK):
+        values = inputs[start : start + CHUNK]
+        try:
+            queries.append(model.queries(values))
+        except InvalidObject as error:
+            error.shift(start)
+            raise
+        unlike |= unlike_training(model, values, range(start, start + len(values)))
+    return answer(model, Asked(inputs, queries, range(len(inputs)), unlike=unlike), request, context)
 
 
 def predict_texts(
     model: Model,
-    texts: Sequence[Cell],
+    cells: Sequence[Cell],
+    request: Request | None = None,
     *,
-    top_k: int = 1,
-    candidates: Sequence[Cell] | None = None,
-    constraints: Sequence[Any | None] | None = None,
-    promise: Promise | None = None,
-    least_confidence: float = 0.0,
     on_error: str = "null",
     source: str = "inputs",
     lines: Sequence[int] | None = None,
     context: Context,
 ) -> Predictions:
-    """Decode texts, or vectors; the `inputs` of the predictions are these.
+    """Predict for texts, or vectors; these are the `inputs` of the predictions.
 
-    `constraints`: one `OutputSpace.Constraint` for each input, or None. `promise` is what prediction sets shall hold;
-    answers below `least_confidence` are left out. Both need a calibrated model.
-
-    An input that cannot be used raises (`raise`), is left out (`skip`) or is kept without a prediction (`null`).
-    Messages name `source`, the file of the inputs, and `lines`, those of the inputs in it.
+    An input that cannot be used raises (`raise`), or has no prediction (`null`). Messages name `source`, the file of
+    the inputs, and `lines`, those of the inputs in it.
     """
+    request = request or Request()
+    request.require(model)
+    queries, rows, unlike = list[Tensor](), list[int](), dict[int, str]()
     rejected: list[Rejected] = []
-    vectors = model.inputs.takes_vectors or model.inputs.takes_arrays
-    found = ((row, parsed(model.inputs.parse, texts, row, rejected, vectors=vectors)) for row in range(len(texts)))
-    values = {row: x for row, x in found if x is not None}
-    rows = list(values)
-    parts, accepted, refused = accept([values[row] for row in rows], model.inputs.pack)
-    rejected += [Rejected(rows[place], cell_text(texts[rows[place]]), reason) for place, reason in refused]
+    for start in range(0, len(cells), CHUNK):
+        read = read_inputs(model.inputs, cells, range(start, min(start + CHUNK, len(cells))), lines)
+        rejected += read.rejected
+        if len(read):
+            rows += read.rows
+            queries.append(model.regressor.predict(read.batch))
+            unlike |= unlike_training(model, read.values, read.rows)
     if on_error == "raise":
-        refuse(located(rejected, lines), source)
-    require_promise(model, promise, least_confidence, candidates=candidates, constraints=constraints)
-    chosen = None if candidates is None else candidates_from_texts(model, candidates, context)
-    if accepted:
-        queries = model.regressor.predict(type(parts[0]).cat(parts))
-        own = None if constraints is None else [constraints[rows[place]] for place in accepted]
-        decoding, trust = judged.decode(
-            model, queries, top_k=top_k, candidates=chosen, constraints=own, context=context
-        )
-    else:
-        decoding, trust = nothing_found(model, top_k), None
-    known: dict[str, Any] = {"trust": trust, "sets": sets_for(model.space, trust, promise)}
-    known |= {"list_sets": promise is not None, "least_confidence": least_confidence}
-    reasons = enumerate(model.inputs.unlike_training([values[rows[place]] for place in accepted]))
-    unlike = {place: reason for place, reason in reasons if reason}
-    if on_error == "skip":
-        return Predictions(model.space, [texts[rows[place]] for place in accepted], decoding, {}, unlike, **known)
-    unlike = {rows[accepted[place]]: reason for place, reason in unlike.items()}
-    reasons_by_row = {each.row: each.reason for each in rejected}
-    return Predictions(model.space, texts, decoding, reasons_by_row, unlike, **known)
+        refuse(rejected, source)
+    return answer(model, Asked(cells, queries, rows, rejected, unlike, objects=False), request, context)
 
 
-def candidates_from_texts(model: Model, texts: Sequence[Cell], context: Context) -> Candidates:
-    """Make candidates of texts; those that cannot be read are listed in one error."""
-    rejected: list[Rejected] = []
-    parse = model.space.parser(dict(model.space.config))
-    objects = [parsed(parse, texts, row, rejected) for row in range(len(texts))]
-    refuse(rejected, "candidates")
-    return model.embed_candidates(pack_all(model.space, objects, context))
+def unlike_training(model: Model, values: Sequence[Any], rows: Sequence[int]) -> dict[int, str]:
+    """Row of each of the inputs `values` that is unlike those of the training → the reason."""
+    return {row: reason for row, reason in zip(rows, model.inputs.unlike_training(values), strict=True) if reason}
 
 
-def nothing_found(model: Model, top_k: int) -> Decoding:
-    """Return a decoding of zero inputs."""
-    empty = model.space.pack([])
-    return Decoding(empty, model.surrogate.embed(empty).new_zeros(0, top_k))
+def answer(model: Model, asked: Asked, request: Request, context: Context) -> Predictions:
+    """Decode the queries, with a measure of trust and prediction sets if the model is calibrated for such a request."""
+    constraints = request.constraints
+    if constraints is not None:
+        constraints = [constraints[row] for row in asked.rows]
+    decoding, trust = decode(model, asked.queries, dataclasses.replace(request, constraints=constraints), context)
+    return Predictions(
+        model.space,
+        asked.inputs,
+        decoding,
+        refused={each.row: each.reason for each in asked.rejected},
+        unlike_training=asked.unlike,
+        trust=trust,
+        sets=sets_for(model.space, trust, request.promise),
+        list_sets=request.promise is not None,
+        least_confidence=request.least_confidence,
+        input_space=model.inputs if asked.objects else None,
+    )
+
+
+def decode(
+    model: Model, queries: Sequence[Tensor], request: Request, context: Context
+) -> tuple[Decoding, Trust | None]:
+    """Decode chunks of queries as one; return the structures found, and how far to trust them if that is known."""
+    if not queries:
+        empty = model.space.pack([])
+        return Decoding(empty, model.surrogate.embed(empty).new_zeros(0, request.top_k)), None
+    return judged.decode(
+        model,
+        queries[0] if len(queries) == 1 else torch.cat(list(queries)),
+        request.decoder,
+        top_k=request.top_k,
+        candidates=request.candidates,
+        constraints=request.constraints,
+        trace=request.trace,
+        context=context,
+    )
+
+
+def candidates_from_texts(model: Model, cells: Sequence[Cell]) -> Candidates:
+    """Make candidates of texts; those that cannot be used are listed in one error."""
+    read = read_outputs(model.space, cells)
+    refuse(read.rejected, "candidates")
+    return model.embed_candidates(read.batch if len(read) else model.space.pack([]))

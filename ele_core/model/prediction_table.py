@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ele_core.errors import DataError
 from ele_core.files.binary_tables import as_parquet, pyarrow
 from ele_core.files.columns import Table, Unreadable, as_text, cell_text
 from ele_core.files.tables import JSONL, as_csv, suffix_of
-from ele_core.model.results import COLUMNS, Predictions
+from ele_core.model.results import COLUMNS, Predictions, rounded, written
 
 PARQUET = (".parquet", ".pq")
 UNWRITTEN = (".npy", ".npz", ".arrow", ".feather", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".mat", ".h5", ".hdf5")
@@ -56,11 +56,11 @@ class PredictionTable:
         changed = [f"'{name}' is written as '{new}'" for name, new in names.items() if name != new]
         return f"the file has columns of the same name: {', '.join(changed)}" if changed else ""
 
-    def rows(self, predictions: Predictions, *, skip: bool) -> list[dict[str, Any]]:
-        """One mapping per structure; with `skip` without the inputs that could not be used."""
+    def rows(self, predictions: Predictions, form: Callable[[str, Any], Any], *, skip: bool) -> list[dict[str, Any]]:
+        """One mapping per structure, its cells in a `form`; with `skip` without the inputs that could not be used."""
         names = self.names(predictions.columns)
         return [
-            {**self.own(place), **{names[name]: value for name, value in row.items() if name in names}}
+            {**self.own(place), **{names[name]: form(name, value) for name, value in row.items() if name in names}}
             for place, row in predictions.numbered_rows(cell_text)
             if not (skip and place in predictions.refused)
         ]
@@ -81,23 +81,17 @@ class PredictionTable:
 
     def written(self, predictions: Predictions, target: str, *, skip: bool, as_json: bool = False) -> bytes:
         """The contents of the file `target`: JSON lines, Parquet, TSV or CSV, by its suffix."""
-        rows, suffix = self.rows(predictions, skip=skip), suffix_of(target)
-        names = self.names(predictions.columns)
-        numbers = [names[name] for name in predictions.numbers]
-        as_json = suffix in JSONL or (as_json and suffix not in PARQUET)
-        if as_json or suffix in PARQUET:
-            rows = [{**row, **{name: as_number(row[name]) for name in numbers}} for row in rows]
-        if as_json:
-            return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
+        suffix = suffix_of(target)
         if suffix in PARQUET:
-            return as_parquet(rows, self.columns(predictions), target)
-        texts = [{name: "" if value is None else as_text(value) for name, value in row.items()} for row in rows]
+            return as_parquet(self.rows(predictions, rounded, skip=skip), self.columns(predictions), target)
+        if suffix in JSONL or as_json:
+            rows = self.rows(predictions, rounded, skip=skip)
+            return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
+        texts = [
+            {name: "" if value is None else as_text(value) for name, value in row.items()}
+            for row in self.rows(predictions, written, skip=skip)
+        ]
         return as_csv(texts, self.columns(predictions), "\t" if suffix == ".tsv" else ",").encode()
-
-
-def as_number(text: str) -> float | int | None:
-    """A cell as a number, whole if it is written so; None if it is empty."""
-    return None if not text else int(text) if text.isdecimal() else float(text)
 
 
 def check_target(target: str) -> None:

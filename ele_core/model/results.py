@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 from ele_core.display.pictures import beside, picture, table
 from ele_core.errors import ConfigError, DataError, counted
@@ -29,6 +31,10 @@ UNLIKE = "unlike_training"
 """A further column, if an input is unlike those of the training: the reason, or empty."""
 CONFIDENCE, EXPECTED = "confidence", "expected_"
 """Further columns of a calibrated model: the probability that the answer is exact, the expected value of a metric."""
+DIGITS = {"energy": 6}
+"""The significant digits of numbers in a table; of other columns four."""
+UNPACKED_AT_ONCE = 1024
+"""Inputs whose structures are unpacked at once while predictions are read one after the other."""
 SET_SIZE, SET_NOTE, SET = "set_size", "set_note", "set"
 """Further columns of a calibrated model: the size of the prediction set, whether it is complete, and its structures."""
 
@@ -105,44 +111,83 @@ class Predictions(Sequence[Prediction]):
         return len(self.inputs)
 
     def __iter__(self) -> Iterator[Prediction]:
-        objects = self.space.unpack(self.decoding.structures)
-        found, k, trusted = enumerate(self.decoding.energies.tolist()), self.decoding.top_k, self._trusted()
-        for place, value in enumerate(self.inputs):
-            if place in self.refused:
-                yield Prediction(value, [], [], self.space, self.refused[place])
-                continue
-            row, energies = next(found)
-            finite = [energy for energy in energies if energy < float("inf")]
-            found_for = objects[row * k : row * k + len(finite)]
-            status, trust = "ok" if finite else NOT_SATISFIED, trusted[row] if trusted else {}
-            if finite and trust and trust["confidence"] < self.least_confidence:
-                status = f"confidence {trust['confidence']:.3g} is below {self.least_confidence:g}"
-                found_for, finite = [], []
-            unlike = self.unlike_training.get(place, "")
-            own = self.input_space
-            yield Prediction(value, found_for, finite, self.space, status, unlike, **trust, input_space=own)
+        for start in range(0, len(self), UNPACKED_AT_ONCE):
+            yield from self[start : start + UNPACKED_AT_ONCE]
 
-    def _trusted(self) -> list[dict[str, Any]]:
-        """For each decoded input the fields of its `Prediction` that say how far to trust it; empty: not known."""
-        if self.trust is None:
-            return []
-        expected = {name: values.tolist() for name, values in self.trust.expected.items()}
-        found = [
-            {"confidence": value, "expected": {name: values[row] for name, values in expected.items()}}
-            for row, value in enumerate(self.trust.confidence.tolist())
+    @overload
+    def __getitem__(self, index: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Prediction]: ...
+    def __getitem__(self, index: int | slice) -> Prediction | list[Prediction]:
+        places = range(len(self))[index]
+        return self._at(places) if isinstance(places, range) else self._at([places])[0]
+
+    def _at(self, places: Sequence[int]) -> list[Prediction]:
+        """The predictions for the inputs at `places`: only their structures are unpacked."""
+        rows = {place: self.row(place) for place in places if place not in self.refused}
+        energies = {place: self._energies(rows[place]) for place in rows}
+        wanted = [rows[place] * self.decoding.top_k + rank for place in rows for rank in range(len(energies[place]))]
+        objects = iter(self.space.unpack(self.decoding.structures[wanted]) if wanted else ())
+        found = {place: [next(objects) for _ in energies[place]] for place in rows}
+        members = self.sets.objects(self.space, list(rows.values())) if self.sets is not None else [None] * len(rows)
+        sets = dict(zip(rows, members, strict=True))
+        return [
+            self._prediction(place, rows[place], found[place], energies[place], sets[place])
+            if place in rows
+            else Prediction(self.inputs[place], [], [], self.space, self.refused[place])
+            for place in places
         ]
-        if self.sets is not None:
-            sets = zip(self.sets.objects(self.space), self.sets.notes(), strict=True)
-            found = [{**each, "set": own, "set_note": note} for each, (own, note) in zip(found, sets, strict=True)]
-        return found
+
+    def row(self, place: int) -> int:
+        """The row of `decoding` of the input at `place`, which could be used."""
+        return place - bisect_left(self._refused, place)
+
+    def _prediction(
+        self, place: int, row: int, objects: list[Any], energies: list[float], members: list[Any] | None
+    ) -> Prediction:
+        status, trust = "ok" if energies else NOT_SATISFIED, {name: column[row] for name, column in self._trust.items()}
+        confidence = trust.pop(CONFIDENCE, None)
+        if energies and confidence is not None and confidence < self.least_confidence:
+            status = f"confidence {confidence:.3g} is below {self.least_confidence:g}"
+            objects, energies = [], []
+        return Prediction(
+            self.inputs[place],
+            objects,
+            energies,
+            self.space,
+            status,
+            self.unlike_training.get(place, ""),
+            confidence,
+            trust,
+            members,
+            self._notes[row] if self._notes else "",
+            self.input_space,
+        )
+
+    def _energies(self, row: int) -> list[float]:
+        """The finite energies of a row of `decoding`."""
+        return [energy for energy in self.decoding.energies[row].tolist() if energy < float("inf")]
+
+    @cached_property
+    def _refused(self) -> list[int]:
+        return sorted(self.refused)
+
+    @cached_property
+    def _trust(self) -> dict[str, list[float]]:
+        """The confidence and the expected value of each metric, one number per row of `decoding`."""
+        if self.trust is None:
+            return {}
+        expected = {name: values.tolist() for name, values in self.trust.expected.items()}
+        return {CONFIDENCE: self.trust.confidence.tolist(), **expected}
+
+    @cached_property
+    def _notes(self) -> list[str]:
+        return [] if self.sets is None else self.sets.notes()
 
     @property
     def confidence(self) -> Tensor | None:
         """The probability (B,) that each answer is exact, in the order of `decoding`; None: not calibrated."""
         return None if self.trust is None else self.trust.confidence
-
-    def __getitem__(self, index: Any) -> Any:
-        return list(self)[index]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -169,32 +214,31 @@ class Predictions(Sequence[Prediction]):
         an input also has `confidence`, `expected_METRIC`, `set_size`, `set_note` and `set` if they are known; for its
         further structures they are empty.
         """
-        return [row for _, row in self.numbered_rows(input_text)]
+        return [
+            {name: written(name, value) for name, value in row.items()} for _, row in self.numbered_rows(input_text)
+        ]
 
-    def numbered_rows(self, input_text: Callable[[Any], str] = str) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield the rows of `rows`, each with the position of its input."""
+    def numbered_rows(self, input_text: Callable[[Any], str] = str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the cells of `rows`, with numbers as numbers and None for empty ones, and the position of the input."""
+        columns = self.columns
         for place, each in enumerate(self):
-            found = [
-                (self.space.format(obj), f"{energy:.6g}")
-                for obj, energy in zip(each.objects, each.energies, strict=True)
-            ]
-            for rank, (prediction, energy) in enumerate(found or [("", "")]):
+            found = [(self.space.format(obj), energy) for obj, energy in zip(each.objects, each.energies, strict=True)]
+            for rank, (prediction, energy) in enumerate(found or [("", None)]):
                 cells = {"input": input_text(each.input), "prediction": prediction, "energy": energy}
                 cells |= {"status": each.status, UNLIKE: each.unlike_training}
                 if rank == 0:
                     cells |= self._trust_cells(each)
-                yield place, {name: cells.get(name, "") for name in self.columns}
+                yield place, {name: cells.get(name, None if name in self.numbers else "") for name in columns}
 
-    def _trust_cells(self, each: Prediction) -> dict[str, str]:
-        """How far to trust a prediction, as texts."""
+    def _trust_cells(self, each: Prediction) -> dict[str, Any]:
+        """How far to trust a prediction."""
         if each.confidence is None:
             return {}
-        cells = {CONFIDENCE: f"{each.confidence:.4g}"}
-        cells |= {EXPECTED + name: f"{value:.4g}" for name, value in each.expected.items()}
+        cells = {CONFIDENCE: each.confidence, **{EXPECTED + name: value for name, value in each.expected.items()}}
         if each.set is None:
             return cells
         members = BETWEEN.join(map(self.space.format, each.set)) if self.list_sets else ""
-        return {**cells, SET_SIZE: str(len(each.set)), SET_NOTE: each.set_note, SET: members}
+        return {**cells, SET_SIZE: len(each.set), SET_NOTE: each.set_note, SET: members}
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table, a row per structure: `input`, `rank`, `prediction` (the object), `energy`, `status`.
@@ -235,7 +279,7 @@ class Predictions(Sequence[Prediction]):
         place = index % len(self)
         if place in self.refused:
             raise DataError(f"nothing was decoded: {self.refused[place]}", where=f"input {place}")
-        row = place - sum(other < place for other in self.refused)
+        row = self.row(place)
         objects = [self.space.unpack(structures[row : row + 1])[0] for structures in trace.structures]
         energies = [float(energies[row]) for energies in trace.energies]
         steps = tuple(map(PathStep, trace.steps, objects, energies))
@@ -253,6 +297,18 @@ class Predictions(Sequence[Prediction]):
 
     def _repr_html_(self) -> str:
         return table(("input", "found, best first"), [prediction._cells() for prediction in self])
+
+
+def written(name: str, value: Any) -> str:
+    """The text of a cell in the column `name`: energies with six digits, measures of trust with four."""
+    if value is None:
+        return ""
+    return f"{value:.{DIGITS.get(name, 4)}g}" if isinstance(value, float) else str(value)
+
+
+def rounded(name: str, value: Any) -> Any:
+    """The number in the column `name` with as many digits as `written` gives it; other cells stay as they are."""
+    return float(written(name, value)) if isinstance(value, float) else value
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ele_core import config as configuration
+from ele_core.data.truths import packed_truths
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Task
-from ele_core.model.evaluate import Evaluation
+from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
+from ele_core.model.predict import Request, predict
 from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
+from ele_core.model.trust.judged import calibrate
+from ele_core.model.trust.sets import promised
 from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
-from ele_core.predictor.decoding import calibrate, decode, evaluate_pairs
 from ele_core.predictor.learned_loss import LearnedLossMethods
+from ele_core.predictor.values import as_list, as_pairs
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import process_group
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
@@ -181,18 +185,12 @@ class StructuredPredictor(LearnedLossMethods):
 
         With `trace=True`, a decoder that supports it records its path to each prediction: see `Predictions.trace`.
         """
-        return decode(
-            self._fitted(),
-            X,
-            as_choice(decoder or self.decoder),
-            self._context(),
-            top_k=top_k,
-            candidates=candidates,
-            constraints=constraints,
-            trace=trace,
-            promise=(coverage, by, risk),
-            min_confidence=min_confidence,
-        )
+        model, context, inputs = self._fitted(), self._context(), as_list(X, "input", "predict")
+        promise, bound = promised(coverage, by, risk), model.constraints_from(constraints, len(inputs))
+        given = None if candidates is None else as_list(candidates, "output", "candidates")
+        chosen = None if given is None else model.candidates_from(given, context)
+        choice = as_choice(decoder or self.decoder)
+        return predict(model, inputs, Request(top_k, choice, chosen, bound, promise, min_confidence, trace), context)
 
     def calibrate(self, X: Examples, y: Examples) -> Self:
         """Learn from pairs that were not used in `fit` how far predictions can be trusted.
@@ -200,7 +198,10 @@ class StructuredPredictor(LearnedLossMethods):
         Afterwards predictions have a `confidence` and a prediction `set`, also after `save` and `load`. An `AnyOf` in
         `y` holds several right objects.
         """
-        self.model_ = calibrate(self._fitted(), X, y, self._context())
+        model, context = self._fitted(), self._context()
+        inputs, objects = as_pairs(X, y, "calibrate")
+        truths = packed_truths(model.space, objects, context)
+        self.model_ = calibrate(model, model.inputs.pack(inputs), truths, "given pairs", context)
         return self
 
     def to_dataframe(
@@ -231,8 +232,10 @@ class StructuredPredictor(LearnedLossMethods):
 
         An `AnyOf` in `y` holds several right objects: the prediction is measured against the nearest.
         """
-        choice = as_choice(decoder or self.decoder)
-        return evaluate_pairs(self._fitted(), X, y, choice, self._context(), oracle=oracle, given=given)
+        model, context, choice = self._fitted(), self._context(), as_choice(decoder or self.decoder)
+        inputs, objects = as_pairs(X, y, "evaluate")
+        truths = packed_truths(model.space, objects, context)
+        return evaluate(model, inputs, truths, decoder=choice, oracle=oracle, given=given, context=context)
 
     def score(self, X: Examples, y: Examples) -> float:
         """Return the primary metric, negated if less is better: a greater score is always better."""

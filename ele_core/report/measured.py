@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ele_core.data.packing import pack_all
+from ele_core.data.objects import pack_all
 from ele_core.errors import ModelError, counted
 from ele_core.model.evaluate import OTHERS
 from ele_core.model.model import BLOCK, Model

@@ -12,8 +12,8 @@ from typing import Any
 from ele_core.errors import ConfigError, DataError
 from ele_core.model.files import load_model
 from ele_core.model.model import Model
+from ele_core.model.predict import Request, predict_texts
 from ele_core.model.results import Predictions
-from ele_core.model.trust import judged
 from ele_core.plugins import Registry
 from ele_core.report.decoding import usable, without_rest
 from ele_core.report.drawings import Drawings
@@ -91,22 +91,16 @@ class Trial:
         with self.busy:
             started = time.monotonic()
             choice = self.decoders[decoder]
-            found = self._decoded(text, choice, top_k)
+            request, context = Request(top_k, choice, trace=True), Context(self.model.config.seed, self.model.device)
+            found = predict_texts(self.model, [text], request, context=context)
+            for reason in found.refused.values():
+                raise DataError(reason)
             seconds = time.monotonic() - started
             return {
                 **self._drawn(found, next((each.truth for each in self.examples if each.input == text), None)),
                 "note": self.model.decoder(choice).trace_note,
                 "seconds": round(seconds, 3),
             }
-
-    def _decoded(self, text: str, choice: Choice, top_k: int) -> Predictions:
-        try:
-            queries = self.model.queries([self.model.inputs.parse(text)])
-        except DataError as error:
-            raise DataError(error.reason) from None  # without its position: there is only one input
-        context = Context(self.model.config.seed, self.model.device)
-        decoding, trust = judged.decode(self.model, queries, choice, top_k=top_k, trace=True, context=context)
-        return Predictions(self.model.space, [text], decoding, trust=trust)
 
     def _drawn(self, found: Predictions, truth: str | None) -> dict[str, Any]:
         """Answers and steps; what differs from the truth is marked, or from the best answer if no truth is known."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from ele_core.config import DataConfig, RunConfig
-from ele_core.data.new_pairs import read_examples, read_inputs
+from ele_core.data.pairs import input_texts, read_examples
 from ele_core.errors import DataError, EleError
 from ele_core.files.atomic import locked
 from ele_core.files.signatures import SIGNATURE
@@ -72,7 +72,7 @@ def require_new(run: Run, model: Model, data: DataConfig, context: Context) -> N
     except EleError:  # the data of the training cannot be read any more: nothing to compare with
         return
     known = set(map(model.inputs.format, seen.inputs_at(torch.cat([seen.train, seen.validation]))))
-    asked = read_inputs(data.file, with_columns(model, data), model.inputs)
+    asked = input_texts(data.file, with_columns(model, data), model.inputs)
     shared = sum(text in known for text in asked)
     if shared and shared == len(asked):
         what = f"all {shared:,} inputs were in the training, where predictions are better than for new inputs."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -102,12 +103,13 @@ class PredictionSets:
         states = zip(self.sizes.tolist(), self.cut.tolist(), strict=True)
         return [cut if full else "complete" if size else "empty: no structure is near enough" for size, full in states]
 
-    def objects(self, space: OutputSpace[Any, Any]) -> list[list[Any]]:
-        """The structures of each set, best first."""
-        owner, place = self.members.nonzero(as_tuple=True)
-        sets: list[list[Any]] = [[] for _ in range(len(self))]
-        rows = owner * self.found.top_k + place
-        for number, obj in zip(owner.tolist(), space.unpack(self.found.structures[rows]), strict=True):
+    def objects(self, space: OutputSpace[Any, Any], rows: Sequence[int]) -> list[list[Any]]:
+        """The structures of the sets of the inputs at `rows`, best first."""
+        chosen = torch.tensor(rows, dtype=torch.long)
+        owner, place = self.members[chosen].nonzero(as_tuple=True)
+        sets: list[list[Any]] = [[] for _ in rows]
+        structures = self.found.structures[chosen[owner] * self.found.top_k + place]
+        for number, obj in zip(owner.tolist(), space.unpack(structures), strict=True):
             sets[number].append(obj)
         return sets
 

@@ -7,16 +7,16 @@ import pytest
 from ele_command import fails, table
 
 from ele_core import StructuredPredictor
-from ele_core.data import output_file
-from ele_core.model import embedding_cache
+from ele_core.data import objects
+from ele_core.model import neighbour_table
 
 AMONG = ["12", "4203", "x", "17", "999", "4204", "70", "17"]
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    monkeypatch.setattr(output_file, "CHUNK", 3)
-    monkeypatch.setattr(embedding_cache, "CHUNK", 3)
+    monkeypatch.setattr(objects, "CHUNK", 3)
+    monkeypatch.setattr(neighbour_table, "CHUNK", 3)
     (tmp_path / "objects.txt").write_text("17\nnot a number\n4203\n")
     (tmp_path / "among.csv").write_text("name,digits\n" + "".join(f"n{i},{text}\n" for i, text in enumerate(AMONG)))
     return ["objects.txt", "--among", "among.csv", "--among-column", "digits"]
@@ -88,7 +88,7 @@ def test_tables_are_written_in_the_format_of_the_suffix(ele, trained_run, files,
 def test_the_second_search_reads_embeddings_from_the_cache(ele, trained_run, files, expected, monkeypatch, half):
     command = ["neighbours", trained_run, *files, "-k", "3", "--cache", "kept", *half]
     first = ele(*command)
-    monkeypatch.setattr(output_file.OutputFile, "chunks", None)  # embedding again would fail
+    monkeypatch.setattr(objects.OutputFile, "chunks", None)  # embedding again would fail
     second = ele(*command)
     assert first.out == second.out
     assert "read from kept (float" in second.err
@@ -108,7 +108,7 @@ def test_a_cache_of_something_else_is_refused(ele, trained_run, files, tmp_path)
     with (tmp_path / "among.csv").open("a") as stream:
         stream.write("n,1\n")
     assert fails(ele(*command), 1, "kept: holds embeddings of another file, column or model.")
-    assert fails(ele(*command[:-1], "."), 1, ".: there is something there already, and it is no cache.")
+    assert fails(ele(*command[:-1], "."), 1, ".: the folder is not empty, and it is no cache.")
 
 
 def test_an_interrupted_search_leaves_no_cache(ele, trained_run, files, tmp_path, monkeypatch):
@@ -123,7 +123,11 @@ def test_an_interrupted_search_leaves_no_cache(ele, trained_run, files, tmp_path
 @pytest.mark.parametrize(
     ("changed", "code", "words"),
     [
-        (["objects.txt", "--among", "-"], 1, "--among: is read twice, which standard input cannot be. Give a file."),
+        (
+            ["objects.txt", "--among", "-"],
+            1,
+            "--among: standard input cannot be used: the file is read twice.",
+        ),
         (["objects.txt", "--among", "no.csv"], 1, "no.csv: cannot be read: No such file"),
         (["no.txt"], 1, "no.txt: cannot be read: No such file"),
         (["objects.txt", "--among", "among.csv"], 1, "among.csv: none of its 8 rows is a structure of this model."),

@@ -3,9 +3,8 @@
 import pytest
 
 from ele_core import DataError, registry
-from ele_core.data import output_file
-from ele_core.data.output_file import OutputFile
-from ele_core.data.readers import readers
+from ele_core.data import objects
+from ele_core.data.objects import OutputFile, readers
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 
@@ -14,7 +13,7 @@ CELLS = ["12", "x", "345", "999999999", "7", "", "y", "z", "88"]
 
 @pytest.fixture
 def source(tmp_path, predictor, monkeypatch):
-    monkeypatch.setattr(output_file, "CHUNK", 2)
+    monkeypatch.setattr(objects, "CHUNK", 2)
     file = tmp_path / "many.csv"
     file.write_text("id,digits\n" + "".join(f"{row},{cell}\n" for row, cell in enumerate(CELLS)))
     return OutputFile(str(file), predictor.model_.space, readers(registry()), "digits")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
 from ele_core.components.inputs.tokens import Tokens
-from ele_core.data.packing import PACKED_AT_ONCE, accept
+from ele_core.data.objects import PACKED_AT_ONCE, accept
 from ele_core.errors import InvalidInput
 from ele_core.numerics.tensors import Tensors
 

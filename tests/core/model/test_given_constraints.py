@@ -11,7 +11,7 @@ import torch
 from ele_core.errors import ConfigError, DataError
 from ele_core.files.columns import Table
 from ele_core.model.constraints import from_options, from_truths, read_constraints
-from ele_core.model.predict import predict_texts
+from ele_core.model.predict import Request, predict_texts
 from ele_core.model.results import NOT_SATISFIED
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, Work
@@ -111,7 +111,7 @@ def test_columns_need_names(space):
 
 def test_texts_that_cannot_be_read_do_not_shift_the_constraints(predictor):
     given = [SequenceConstraint(length=number) for number in (1, 2, 3)]
-    found = predict_texts(predictor.model_, ["one", "", "two"], constraints=given, context=Context())
+    found = predict_texts(predictor.model_, ["one", "", "two"], Request(constraints=given), context=Context())
     assert len(found[0].best) == 1
     assert found[1].status == "the text is empty."
     assert len(found[2].best) == 3

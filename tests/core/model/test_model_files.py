@@ -113,7 +113,7 @@ def test_a_save_that_fails_leaves_the_old_model_and_nothing_else(predictor, copy
 
 def test_a_folder_of_something_else_is_never_replaced(predictor, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ModelError, match="something there already, and it is not a model"):
+    with pytest.raises(ModelError, match="folder is not empty, and it is not a model"):
         predictor.save(tmp_path)
     with pytest.raises(ModelError, match="not a model"):
         predictor.save(tmp_path / "thesis.tex")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ele_core.errors import ConfigError, DataError, ModelError
-from ele_core.model.predict import predict_texts
+from ele_core.model.predict import Request, predict_texts
 from ele_core.report.server import LONGEST_BODY, LocalServer
 from ele_core.report.trial import MOST_ANSWERS, Example, Trial
 from ele_core.runs.run import Run
@@ -101,7 +101,7 @@ def test_every_decoder_that_works_is_offered_the_configured_one_first(trial):
 
 def test_answers_are_those_of_predict(trial, evaluated):
     model = Run(evaluated).model()
-    (expected,) = predict_texts(model, ["forty-two"], top_k=3, context=Context(model.config.seed))
+    (expected,) = predict_texts(model, ["forty-two"], Request(top_k=3), context=Context(model.config.seed))
     found = trial.answer("forty-two", "pgd", 3)
     assert [found["stored"][each["drawing"]]["text"] for each in found["answers"]] == expected.objects
 

@@ -182,9 +182,9 @@ def test_data_that_changed_since_the_training_are_refused(tmp_path):
 def test_a_folder_with_something_in_it_is_refused_and_left_alone(tmp_path):
     config = configuration.load(own_data(tmp_path), QUICK)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(ModelError, match=r"the folder is not empty.*-o"):
+    with pytest.raises(ModelError, match=r"folder is not empty.*-o"):
         Run.start(config, tmp_path, Recorder())
-    with pytest.raises(ModelError, match="the folder is not empty"):
+    with pytest.raises(ModelError, match="folder is not empty"):
         Run.start(config, tmp_path / "pairs.csv", Recorder())
     assert sorted(tmp_path.iterdir()) == before
 

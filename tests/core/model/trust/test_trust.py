@@ -221,7 +221,7 @@ def test_a_set_that_all_found_structures_are_in_is_marked_as_cut(predictor):
     sets = prediction_sets(model.space, trust, Promise(0.9))
     assert sets.cut.all()
     assert sets.notes()[0] == "cut at 3 structures"
-    assert sets.objects(model.space)[0] == objects
+    assert sets.objects(model.space, range(len(sets)))[0] == objects
     far = Trust(calibration, Decoding(batch, energies + 1), calibration.signals)
     assert prediction_sets(model.space, far, Promise(0.9)).notes()[0].startswith("empty")
 
