@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 RUN ?= runs/bench
 SMALL := task.size=6000 task.test=200 task.validation=200 surrogate.encoder.width=32 surrogate.training.epochs=2 \
 	regressor.backbone.layers=1 regressor.backbone.width=64 regressor.training.epochs=2
 MEASURED := $(filter-out benchmarks/tables.py,$(wildcard benchmarks/*.py))
 OF_A_RUN := $(shell grep -l 'add_argument."run"' $(MEASURED))
 
-.PHONY: install help demo test test-slow check docs notebooks bench drill release clean
+.PHONY: install help demo test test-quick test-slow check docs notebooks bench drill release clean
 
 install: $(STAMP)  ## make .venv with ELE, all extras and the development tools
 
@@ -27,8 +28,11 @@ help:  ## list these commands
 demo: install  ## SMILES to molecule on a part of QM9: training, table, pictures
 	$(BIN)/python -m ele_graphs.smi2mol.demo
 
-test: check  ## make check, then the fast tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+test: check  ## make check, then all tests but the slow ones
+	$(PYTEST)
+
+test-quick: install  ## the tests that need no page of the documentation, no browser and no installed package
+	$(PYTEST) -m 'not slow and not pages'
 
 test-slow: install  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow

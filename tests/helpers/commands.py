@@ -22,6 +22,8 @@ name = "neural"
 backbone = {name = "gru", embedding = 8, layers = 2, width = 16, dropout = 0.1}
 training = {epochs = 3, batch_size = 200, evaluations = 6, patience = 4}
 """
+PATIENCE = 3600
+"""Seconds after which a process hangs: far more than a test takes on a busy machine."""
 SAME = ("metrics.jsonl", "model/model.safetensors", "model/candidates.safetensors", "model/tokenizer.json")
 """The files of a run that must be equal, byte for byte."""
 
@@ -33,7 +35,7 @@ def without_report(arguments) -> list[str]:
 
 def ele(*arguments, launcher=(), **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *(launcher or ("-m", "ele_core")), *without_report(arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, **options)
 
 
 def start(*arguments, **options) -> subprocess.Popen[str]:
@@ -44,7 +46,7 @@ def start(*arguments, **options) -> subprocess.Popen[str]:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for the process; its exit code and standard error."""
-    _, words = process.communicate(timeout=120)
+    _, words = process.communicate(timeout=PATIENCE)
     return process.returncode, words
 
 
@@ -60,7 +62,7 @@ def last_checkpoint(run: Path) -> Path:
 
 def wait_for_checkpoint(run: Path, number: int, process: subprocess.Popen[str]) -> None:
     """Wait until the run has written checkpoint `number`, or has ended."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while checkpoint(run) < number and process.poll() is None:
         assert time.monotonic() < deadline, "no checkpoint was written"
         time.sleep(0.002)

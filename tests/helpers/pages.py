@@ -40,7 +40,7 @@ def blocks(page: Path, language: str) -> list[Block]:
     return [block for block in found if block.language == language]
 
 
-def run_python(page: Path, folder: Path, *, then: str = "", timeout: float = 900) -> subprocess.CompletedProcess[str]:
+def run_python(page: Path, folder: Path, *, then: str = "", timeout: float = 3600) -> subprocess.CompletedProcess[str]:
     """Run the Python blocks of a page as one script in `folder`; its line numbers are those of the page.
 
     In a separate process, because a page may register components. `then` is more code to run at the end.

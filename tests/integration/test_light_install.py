@@ -15,6 +15,8 @@ import pytest
 from ele_command import Outcome
 from pages import ROOT
 
+pytestmark = pytest.mark.pages
+
 EXTRAS = ("rdkit", "numba", "matplotlib", "sklearn", "scipy", "tokenizers", "rich", "optuna", "tensorboard", "ot")
 """The modules that a plain install does not bring."""
 CHEMISTRY = ("rdkit", "numba")

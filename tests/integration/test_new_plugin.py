@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.pages
+
 NAME = "traffic-lights"
 
 Python = Callable[..., subprocess.CompletedProcess[str]]

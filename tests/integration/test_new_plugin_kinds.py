@@ -13,6 +13,8 @@ import pytest
 from ele_core.cli.new_plugin import KINDS
 from ele_core.scaffold import write_plugin
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parents[2]
 
 

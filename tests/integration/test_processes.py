@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import assert_same, ele, ended, start, wait_for_checkpoint
+from commands import PATIENCE, assert_same, ele, ended, start, wait_for_checkpoint
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
@@ -184,7 +184,7 @@ def test_decoding_under_constraints_is_shared_out_and_gives_the_same_predictions
 
 def test_several_processes_share_the_decoding_of_a_report_and_one_writes_it(config, tmp_path):
     command = [sys.executable, "-m", "ele_core", "train", config, "-o", tmp_path / "run", "--processes", "2"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Report: ") == 1
     assert (tmp_path / "run" / "report.html").is_file()

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.pages
+
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "ele-rankings"
 TINY = [
     *("--set", "task.size=300", "--set", "surrogate.training.epochs=4", "--set", "regressor.training.epochs=30"),

@@ -12,15 +12,10 @@ def test_the_readme_shows_python():
     assert blocks(README, "python"), "README.md has no ```python block: show how ELE is used"
 
 
+@pytest.mark.pages
 def test_python_of_the_readme_runs_in_order(tmp_path):
     done = run_python(README, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-
-
-def test_python_that_is_not_run_says_why():
-    skipped = [block for block in blocks(README, "python") if block.skip]
-    if skipped:
-        pytest.skip("; ".join(f"README.md line {block.line}: {block.skip}" for block in skipped))
 
 
 def test_the_readme_names_commands_and_options_that_exist():

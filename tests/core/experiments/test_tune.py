@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from commands import PATIENCE
 
 from ele_core import config as configuration
 from ele_core.cli import cli
@@ -422,7 +423,7 @@ def test_a_signal_stops_a_search_and_keeps_its_trials(tmp_path):
             break
         assert time.monotonic() < deadline
     process.send_signal(signal.SIGTERM)
-    _, words = process.communicate(timeout=60)
+    _, words = process.communicate(timeout=PATIENCE)
     assert process.returncode == 143, words
     assert "Run the same command again" in words
     found = TuningSearch.of("number-words", TINY, Path("space.toml"), tmp_path / "shared")

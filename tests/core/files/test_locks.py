@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from commands import PATIENCE
 
 from ele_core.errors import Locked, ModelError
 from ele_core.files.atomic import locked
@@ -81,7 +82,7 @@ def test_processes_that_wait_take_turns(tmp_path):
     counter = tmp_path / "counter"
     counter.write_text("0")
     processes = [subprocess.Popen([sys.executable, "-c", COUNT, str(counter)]) for _ in range(3)]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    assert [process.wait(timeout=PATIENCE) for process in processes] == [0, 0, 0]
     assert counter.read_text() == "120"
     assert [path.name for path in tmp_path.iterdir()] == ["counter"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import subprocess
@@ -273,12 +272,6 @@ def test_the_example_in_each_hooks_docstring_runs(kind: str) -> None:
     _, _, example = documentation.partition(".. code-block:: python\n")
     records = collect(module_of(textwrap.dedent(example)))
     assert list(records) == [kind]
-
-
-def test_each_kind_has_a_hook_and_a_base_class() -> None:
-    interfaces = importlib.import_module("ele_core.interfaces")
-    assert set(HOOKS) == set(importlib.import_module("ele_core.types").KINDS)
-    assert all(hasattr(interfaces, hook.base) for hook in HOOKS.values())
 
 
 def test_the_built_in_plugin_yields_records_of_import_strings() -> None:

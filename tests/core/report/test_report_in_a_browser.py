@@ -15,6 +15,8 @@ from ele_core.runtime.monitor import Monitor
 from ele_core.types import Bounded, Drawing
 from ele_sequences.space import SequenceSpace
 
+pytestmark = pytest.mark.pages
+
 ATTACK = "</script><script>window.attacked = true</script><img src=x onerror='window.attacked = true'>\u2028'\"&lt;"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import PATIENCE
 
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.model.predict import Request, predict_texts
@@ -66,7 +67,7 @@ def request(
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     if method == "POST":
         given = {"Content-Type": "application/json", **given}
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
     connection.request(method, address, content, given)
     response = connection.getresponse()
     text, found = response.read().decode(), dict(response.getheaders())
@@ -179,7 +180,7 @@ def test_the_page_and_its_answers_are_served_to_this_machine_only(server):
 @pytest.mark.parametrize("path", ["/", "/answer", "/wrong/", "/wrong/answer", "*", "//"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_without_the_token_nothing_is_answered(server, method, path):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
     connection.request(method, path, json.dumps(GOOD) if method == "POST" else None)
     response = connection.getresponse()
     assert response.status == 403
@@ -263,11 +264,11 @@ def test_the_command_prints_an_address_and_ends_at_ctrl_c(evaluated):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     address = process.stdout.readline().removeprefix("Try it: ").strip()
     host, token = address.removeprefix("http://").rstrip("/").split("/")
-    connection = http.client.HTTPConnection(host, timeout=30)
+    connection = http.client.HTTPConnection(host, timeout=PATIENCE)
     connection.request("GET", f"/{token}/")
     assert connection.getresponse().status == 200
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (0, "")
 
 
@@ -282,7 +283,7 @@ def test_a_port_that_is_taken_is_named(evaluated, server):
         "--port",
         str(server.server_port),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
     assert f"Error: port {server.server_port}: cannot be used: Address already in use." in done.stderr
     assert "Traceback" not in done.stderr

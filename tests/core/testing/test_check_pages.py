@@ -6,6 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from ele_core.cli import cli
@@ -30,6 +31,7 @@ def test_the_output_of_the_command_is_the_one_on_the_page():
     assert shown(result.output) == shown(blocks(PAGE, "text")[0].code)
 
 
+@pytest.mark.pages
 def test_the_python_of_the_page_runs_and_prints_what_it_shows(tmp_path):
     done = run_python(PAGE, tmp_path)
     assert done.returncode == 0, done.stderr

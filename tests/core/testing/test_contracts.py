@@ -9,18 +9,15 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "ele-rankings"
 
 TESTS = """
-from broken_spaces import AugmentsNothing, KeysAreConstant, Plain, small
+from broken_spaces import AugmentsNothing, Plain, small
 
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.testing import DecoderContract, OutputSpaceContract
 
 
-class TestPlain(OutputSpaceContract):
-    def space(self):
-        return small(Plain)
-
-
 class TestBroken(OutputSpaceContract):
+    checks = [check for check in OutputSpaceContract.checks if "augment" in check.__name__]
+
     def space(self):
         return small(AugmentsNothing)
 
@@ -61,7 +58,7 @@ def test_each_check_is_one_test_and_the_example_plugin_passes(run_python, tmp_pa
     assert "passed, although it was expected to fail: old" in done.stdout
     assert "XFAIL test_mine.py::TestExpected::test_law[check_augment_changes_something] - no views yet" in done.stdout
     assert "the space has no properties" in done.stdout
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 140
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 100
 
 
 def test_the_checks_need_no_pytest(run_python):

@@ -11,6 +11,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 import torch
+from commands import PATIENCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -266,7 +267,7 @@ def test_an_interruption_stops_a_search_that_would_take_years() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "64\n"  # the easy pairs are done, one is left
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert errors.rstrip().endswith("KeyboardInterrupt")

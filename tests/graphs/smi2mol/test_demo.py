@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import click
 import pytest
 from click.testing import CliRunner
+from commands import PATIENCE
 
 from ele_core import ConfigError, Interrupted, Run
 from ele_graphs.smi2mol import demo as module
@@ -80,7 +81,7 @@ def test_a_stopped_demo_says_how_to_continue_without_a_traceback(tmp_path, stop)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     wait_for(tmp_path / "run-1" / "metrics.jsonl", process)
     process.send_signal(stop)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + stop
     assert err.rstrip().endswith("its state is kept. Continue with: make demo")
     assert "Traceback" not in err
