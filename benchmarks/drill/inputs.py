@@ -101,7 +101,7 @@ def toml(text: str) -> bool:
 
 def override(text: str) -> bool:
     """Read an override."""
-    configuration.parse_overrides([text])
+    configuration.as_changes([text])
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.option("--data", "file", metavar="FILE", help="Pairs that were not used in the training, as for ele train.")
 @click.option("--input", "input_", metavar="COLUMNS", help="Columns of the inputs in FILE [default: as in training].")
 @click.option("--output", metavar="COLUMN", help="Column of the outputs in FILE [default: as in training].")
-@options.decoding_overrides
+@options.decoding
 @options.as_json
 @options.output
 def calibrate(
@@ -25,7 +25,7 @@ def calibrate(
     file: str | None,
     input_: str | None,
     output: str | None,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     console: Console,
 ) -> None:
     """Learn from held-out pairs how far predictions can be trusted.

@@ -68,7 +68,7 @@ def check(
     ele check sequence --kind output --set length=3
     ele check rgcn --space molecule
     """
-    from ele_core.config import parse_overrides
+    from ele_core.config import as_changes
     from ele_core.testing.choosing import Choosing
     from ele_core.testing.common import workers
     from ele_core.testing.results import counts
@@ -76,7 +76,7 @@ def check(
     kinds = kinds_of(name, kind)
     if overrides and len(kinds) > 1:
         raise click.UsageError(f"'{name}' is the name of {' and of '.join(kinds)}: say with --kind which --set is for.")
-    given = parse_overrides(overrides)
+    given = as_changes(overrides)
     reports = []
     if {"input", "output"} & set(kinds):
         workers()  # other processes, which start while the first checks run

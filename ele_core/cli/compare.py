@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True, type=options.RunFolder())
-@click.option("-o", "--output-file", "file", metavar="FILE", help="Also write the comparison as an HTML page.")
+@options.output_file("Also write the comparison as an HTML page.")
 @options.as_json
 @options.output
 def compare(runs: tuple[str, ...], file: str | None, console: Console) -> None:

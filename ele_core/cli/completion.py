@@ -43,6 +43,12 @@ def sources(*kinds: Kind) -> Completion:
     return complete
 
 
+def recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Propose the recipes, and the tasks, whose configurations are recipes too."""
+    named = [CompletionItem(name) for name in ("learned", "few-pairs") if name.startswith(incomplete)]
+    return [*named, *components("task")(ctx, param, incomplete)]
+
+
 def kinds(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Propose the kinds of components."""
     from ele_core.plugins import HOOKS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,10 +19,10 @@ def debug() -> None:
 
 @debug.command()
 @options.source
-@options.training_overrides
+@options.settings(*options.TRAINING)
 @options.as_json
 @options.output
-def config(source: str, overrides: tuple[str, ...], console: Console) -> None:
+def config(source: str, overrides: dict[str, Any], console: Console) -> None:
     """Validate a configuration and print every option with its value."""
     from ele_core import config as configuration
 
@@ -32,26 +32,15 @@ def config(source: str, overrides: tuple[str, ...], console: Console) -> None:
 
 
 @debug.command()
-@options.optional_source
-@options.data_options(on_error="skip")
-@options.output_space
-@options.training_overrides
+@options.settings(*options.TRAINING)
+@options.source_or_data(on_error="skip")
 @options.as_json
 @options.output
-def data(
-    source: str | None,
-    output_space: str | None,
-    data: str | None,
-    input: str | None,  # noqa: A002  # click names arguments after options
-    output: str | None,
-    on_error: str | None,
-    overrides: tuple[str, ...],
-    console: Console,
-) -> None:
+def data(source: str | dict[str, Any], overrides: dict[str, Any], console: Console) -> None:
     """Read the data as training would and describe them.
 
-    Prints the sizes, duplicates, a few pairs, and which rows are left out and why. Rows of --data that cannot be used
-    are left out by default, so that all of them are listed; `ele train` refuses them by default.
+    Prints the sizes, duplicates, a few pairs, and which rows are omitted and why. Rows of --data that cannot be used
+    are omitted by default, and all of them are listed; `ele train` refuses them by default.
 
     \b
     ele debug data --data pairs.csv --output-space molecule
@@ -62,9 +51,7 @@ def data(
     from ele_core.data.summary import describe_data, facts
     from ele_core.runtime.context import Context
 
-    columns = {"input": input, "output": output, "on_error": on_error or ("skip" if data else None)}
-    chosen = options.chosen_source(source, output_space, data)
-    config = configuration.load(chosen, [*options.data_overrides(data, columns), *overrides], options.registry())
+    config = configuration.load(source, overrides, options.registry())
     prepared = prepare(config, Context(config.seed, monitor=console.monitor()))
     console.show(describe_data(prepared))
     console.json(facts(prepared))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     help="Give the decoder a part of the truth, such as the `formula` of molecules. May be repeated.",
 )
 @options.split
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
+@options.limit
 @click.option(
     "--record",
     "target",
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     help="Print the metrics also for each value of a property of the truths, such as the `atoms` of molecules.",
 )
 @click.option("--again", is_flag=True, help="Measure again, also if an equal evaluation is stored in RUN.")
-@options.decoding_overrides
+@options.decoding
 @options.as_json
 @options.output
 @options.processes
@@ -61,7 +61,7 @@ def evaluate(
     target: str | None,
     by: str | None,
     again: bool,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     console: Console,
 ) -> None:
     """Measure a trained run on its held-out pairs.

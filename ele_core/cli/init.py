@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,15 +12,13 @@ from ele_core.cli import completion, options
 
 @click.command()
 @click.argument("task", shell_complete=completion.sources("task", "output"))
-@click.option(
-    "-o", "--output-file", "file", metavar="FILE", help="The file to write; - is standard output [default: TASK.toml]."
-)
-@options.training_overrides
-def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
+@options.output_file("The file to write; - is standard output [default: TASK.toml].")
+@options.settings(*options.TRAINING)
+def init(task: str, file: str | None, overrides: dict[str, Any]) -> None:
     """Write the configuration of a task to a TOML file.
 
     The file has every option with its value: edit it, then run `ele train FILE`. TASK may also be the name of an output
-    space, for data of your own: its labels and sizes are inferred from the data.
+    space, for data of your own: the file then names the recipe, and what you do not add follows from the data.
 
     \b
     ele init smi2mol
@@ -29,7 +28,7 @@ def init(task: str, file: str | None, overrides: tuple[str, ...]) -> None:
     from ele_core.errors import ConfigError
     from ele_core.files.atomic import write_text
 
-    text = configuration.dump(configuration.load(task, overrides, options.registry()))
+    text = configuration.template(configuration.load(task, overrides, options.registry()))
     if file == "-":
         click.echo(text, nl=False)
         return

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     help="Keep the embeddings of --among in this folder, and read them from there the next time.",
 )
 @click.option("--half", is_flag=True, help="Keep them in half precision: half the size, distances within about 0.001.")
-@options.output_file
-@options.device
+@options.output_table
+@options.SETTINGS["device"]
 @options.as_json
 @options.output
 @options.processes
@@ -68,7 +68,6 @@ def neighbours(
     ele neighbours run hits.csv --among library.smi -k 5 -o nearest.csv
     ele neighbours run hits.csv --among library.csv.gz --cache library.embeddings
     """
-    from ele_core.cli.options import given
     from ele_core.data.objects import readers
     from ele_core.errors import ConfigError
     from ele_core.files.atomic import write_bytes
@@ -83,7 +82,7 @@ def neighbours(
         raise click.UsageError("--among-column, --cache and --half describe the file of --among: give it too.")
     if half and not cache:
         raise click.UsageError("--half says how --cache keeps embeddings: give it too.")
-    model = open_model(run, options.registry()).model(given("device", device))
+    model = open_model(run, options.registry()).model({"device": device} if device else {})
     console.configuration(model.config)
     with process_group() as processes:
         if processes.count > 1 and (cache or file == "-"):

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,32 +20,51 @@ if TYPE_CHECKING:
     from ele_core.plugins import Registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Any], Any]
+SPLITS = click.Choice(["test", "validation"])
 
-
-def set_option(example: str) -> Callable[[Command], Command]:
-    """Add `--set PATH=VALUE`; help shows the example."""
-    text = f"Set an option of the configuration, as in --set {example}. May be repeated."
-    return click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help=text)
-
-
-overrides = set_option("regressor.training.epochs=5")
-device = click.option("--device", metavar="NAME", help="Compute on this device: auto, cpu, cuda, cuda:1, … .")
-seed = click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed of all random numbers.")
-output_file = click.option(
-    "-o",
-    "--output-file",
-    "target",
-    metavar="FILE",
-    default="",
-    help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
-)
+SETTINGS: Mapping[str, Decorator] = {
+    "device": click.option("--device", metavar="NAME", help="Compute on this device: auto, cpu, cuda, cuda:1, … ."),
+    "seed": click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed of all random numbers."),
+    "recipe": click.option(
+        "--recipe",
+        metavar="NAME",
+        shell_complete=completion.recipes,
+        help="Take what is not given from this recipe: `learned` learns the loss, `few-pairs` uses a fixed embedding, "
+        "a task's name means its configuration [default: few-pairs for --data, else that of the task].",
+    ),
+    "epochs": click.option(
+        "--epochs",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="N",
+        help="Train every network for N passes over the training pairs.",
+    ),
+    "minutes": click.option(
+        "--minutes",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="M",
+        help="Train for about M minutes, shared equally by all networks; reading and decoding are not counted.",
+    ),
+    "decoder": click.option(
+        "--decoder",
+        metavar="NAME",
+        shell_complete=completion.components("decoder"),
+        help="Decode with this decoder, or variant of one such as pgd-random, instead of the configured one.",
+    ),
+}
+"""Options of the configuration that have an option of their own, by section."""
+TRAINING = ("seed", "device", "recipe")
+LENGTH = ("epochs", "minutes")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
 split = click.option(
     "--split",
-    type=click.Choice(["test", "validation"]),
+    type=SPLITS,
     default="test",
     show_default=True,
     help="The held-out pairs to measure on: choose options on `validation`, report results on `test`.",
+)
+limit = click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split."
 )
 checkpoint_every = click.option(
     "--checkpoint-every",
@@ -56,6 +75,26 @@ checkpoint_every = click.option(
     metavar="SECONDS",
     help="Time between checkpoints; longer if writing them would take over 2 % of the time. 0: after every step.",
 )
+output_table = click.option(
+    "-o",
+    "--output-file",
+    "target",
+    metavar="FILE",
+    default="",
+    help="The .csv, .tsv, .jsonl or .parquet file to write [default: standard output].",
+)
+
+
+def output_file(text: str) -> Decorator:
+    """Add `-o FILE`, given to the command as `file`, None if it is not given."""
+    return click.option("-o", "--output-file", "file", metavar="FILE", help=text)
+
+
+def count_option(text: str) -> Decorator:
+    """Add `--processes N`, given to the command as `count`."""
+    return click.option(
+        "--processes", "count", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help=text
+    )
 
 
 class RunFolder(click.ParamType[str]):
@@ -87,15 +126,6 @@ class RunFolder(click.ParamType[str]):
 
 run = click.argument("run", type=RunFolder())
 source = click.argument("source", metavar="CONFIG|TASK", shell_complete=completion.sources("task"))
-optional_source = click.argument(
-    "source", metavar="[CONFIG|TASK]", required=False, shell_complete=completion.sources("task")
-)
-output_space = click.option(
-    "--output-space",
-    metavar="NAME",
-    shell_complete=completion.components("output"),
-    help="What the outputs of --data are, instead of CONFIG|TASK: `ele plugins` lists the names.",
-)
 
 
 def output(command: Command) -> Command:
@@ -122,85 +152,57 @@ def output(command: Command) -> Command:
     return with_console  # type: ignore[return-value]
 
 
-def training_overrides(command: Command) -> Command:
-    """Add `--seed`, `--device` and `--set`, given to the command together as `overrides`."""
+def settings(*names: str, example: str = "regressor.training.epochs=5") -> Decorator:
+    """Add these `SETTINGS` and `--set PATH=VALUE`, given to the command as `overrides`: one table of values.
 
-    @seed
-    @device
-    @overrides
-    @functools.wraps(command)
-    def merged(*args: Any, seed: int | None, device: str | None, overrides: tuple[str, ...], **kwargs: Any) -> Any:
-        return command(*args, overrides=(*given("seed", seed), *given("device", device), *overrides), **kwargs)
+    `--set` takes precedence. Its help shows the example.
+    """
+    text = f"Set an option of the configuration, as in --set {example}. May be repeated."
 
-    return merged  # type: ignore[return-value]
+    def decorate(command: Any) -> Any:
+        @functools.wraps(command)
+        def merged(*args: Any, overrides: tuple[str, ...], **kwargs: Any) -> Any:
+            from ele_core.config import as_changes, merge
 
+            typed = as_changes(overrides)
+            values = {name: value for name in names if (value := kwargs.pop(name)) is not None}
+            refuse_two_lengths(values, typed)
+            if "decoder" in values:
+                values["decoder"] = decoder_section(values["decoder"])
+            return command(*args, overrides=merge(values, typed), **kwargs)
 
-def training_length(command: Command) -> Command:
-    """Add `--epochs N` and `--minutes M`, given to the command as part of `overrides`."""
+        added = click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help=text)
+        return functools.reduce(lambda decorated, name: SETTINGS[name](decorated), names, added(merged))
 
-    @click.option(
-        "--epochs",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="N",
-        help="Train every network for N passes over the training pairs.",
-    )
-    @click.option(
-        "--minutes",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="M",
-        help="Train for about M minutes, shared equally by all networks; reading and decoding are not counted.",
-    )
-    @functools.wraps(command)
-    def merged(
-        *args: Any, epochs: float | None, minutes: float | None, overrides: tuple[str, ...], **kwargs: Any
-    ) -> Any:
-        if epochs is not None and minutes is not None:
-            raise click.UsageError("--epochs and --minutes exclude each other.")
-        length = (*given("epochs", epochs), *given("minutes", minutes))
-        single = [each for each in overrides if each.partition("=")[0].strip().endswith((".epochs", ".minutes"))]
-        if length and single:
-            raise click.UsageError(
-                f"--{length[0].partition('=')[0]} is for all networks: omit it or --set {single[0]}."
-            )
-        return command(*args, overrides=(*length, *overrides), **kwargs)
-
-    return merged  # type: ignore[return-value]
+    return decorate
 
 
-def decoding_overrides(command: Command) -> Command:
-    """Add `--decoder`, `--device` and `--set`, given to the command together as `overrides`."""
-
-    @click.option(
-        "--decoder",
-        metavar="NAME",
-        shell_complete=completion.components("decoder"),
-        help="Decode with this decoder, or variant of one such as pgd-random, instead of the configured one.",
-    )
-    @device
-    @set_option("decoder.steps=200")
-    @functools.wraps(command)
-    def merged(*args: Any, decoder: str | None, device: str | None, overrides: tuple[str, ...], **kwargs: Any) -> Any:
-        chosen = decoder_overrides(decoder) if decoder else ()
-        return command(*args, overrides=(*chosen, *given("device", device), *overrides), **kwargs)
-
-    return merged  # type: ignore[return-value]
+decoding = settings("device", "decoder", example="decoder.steps=200")
+"""The options of commands that decode with a trained model."""
 
 
-def given(name: str, value: Any) -> tuple[str, ...]:
-    """The override `name=value`, or nothing if the value is None."""
-    return () if value is None else (f"{name}={value}",)
+def refuse_two_lengths(values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
+    """Refuse `--epochs` together with `--minutes`, or with the length of one network."""
+    from ele_core.config.diff import flatten
+
+    lengths = [name for name in LENGTH if name in values]
+    if len(lengths) > 1:
+        raise click.UsageError("--epochs and --minutes exclude each other.")
+    single = [f"{path}={value}" for path, value in flatten(typed).items() if path.endswith((".epochs", ".minutes"))]
+    if lengths and single:
+        raise click.UsageError(f"--{lengths[0]} is for all networks: omit it or --set {single[0]}.")
 
 
-def decoder_overrides(name: str) -> Sequence[str]:
-    """The overrides that choose a decoder, or a variant that one declares."""
+def decoder_section(name: str) -> dict[str, Any]:
+    """The section of a decoder, or of a variant that one declares."""
     if name in registry().names("decoder"):
-        return (f"decoder={name}",)
+        return {"name": name}
     from ele_core.errors import ConfigError
     from ele_core.experiments.sweep import installed_lines
 
     variants = installed_lines(registry())
     if name in variants:
-        return variants[name].overrides
+        return variants[name].choice.model_dump()
     close = get_close_matches(name, [*registry().names("decoder"), *variants], n=1)
     if not close or close[0] not in variants:
         registry().provider("decoder", name)  # raises, with the reasons of plugins that failed to load
@@ -244,15 +246,7 @@ with_report = click.option(
 def processes(command: Command) -> Command:
     """Add `--processes N`: the command runs itself in N processes that form one group, and waits for them."""
 
-    @click.option(
-        "--processes",
-        "count",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Share the work among N processes on this machine (on several machines: torchrun -m ele_core …).",
-    )
+    @count_option("Share the work among N processes on this machine (on several machines: torchrun -m ele_core …).")
     @functools.wraps(command)
     def shared(*args: Any, count: int, **kwargs: Any) -> Any:
         if count == 1 or {"RANK", "WORLD_SIZE"} <= os.environ.keys():
@@ -264,33 +258,59 @@ def processes(command: Command) -> Command:
     return shared  # type: ignore[return-value]
 
 
-def data_options(on_error: str) -> Callable[[Command], Command]:
-    """Add `--data FILE --input COLUMNS --output COLUMN --on-error RULE`; `on_error` is the default that help names."""
-    options = (
-        click.option(
-            "--on-error",
-            type=click.Choice(["raise", "skip"]),
-            help=f"Rows that cannot be used: list them and stop (raise), or omit them (skip) [default: {on_error}].",
-        ),
-        click.option("--output", metavar="COLUMN", help="Column of the outputs [default: the last]."),
-        click.option(
-            "--input", metavar="COLUMNS", help="Column of the inputs, or several: a,b or b0:b9 [default: the first]."
-        ),
-        click.option(
+def source_or_data(on_error: str) -> Decorator:
+    """Add `[CONFIG|TASK]`, or `--data FILE` with its columns and `--output-space NAME`.
+
+    The command gets what to load as `source`, and the options of the file within `overrides`: place it below
+    `settings`. `on_error` is the default that help names.
+    """
+
+    def decorate(command: Any) -> Any:
+        @click.argument("source", metavar="[CONFIG|TASK]", required=False, shell_complete=completion.sources("task"))
+        @click.option(
             "--data",
             metavar="FILE",
             help="Your own pairs: .csv, .tsv, .jsonl, .parquet, .npz, .smi, plain lines or what a plugin reads.",
-        ),
-    )
-    return lambda command: functools.reduce(lambda decorated, option: option(decorated), options, command)
+        )
+        @click.option(
+            "--input", metavar="COLUMNS", help="Column of the inputs, or several: a,b or b0:b9 [default: the first]."
+        )
+        @click.option("--output", metavar="COLUMN", help="Column of the outputs [default: the last].")
+        @click.option(
+            "--on-error",
+            type=click.Choice(["raise", "skip"]),
+            help=f"Rows that cannot be used: list them and stop (raise), or omit them (skip) [default: {on_error}].",
+        )
+        @click.option(
+            "--output-space",
+            metavar="NAME",
+            shell_complete=completion.components("output"),
+            help="What the outputs of --data are, instead of CONFIG|TASK: `ele plugins` lists the names.",
+        )
+        @functools.wraps(command)
+        def merged(
+            source: str | None,
+            data: str | None,
+            output_space: str | None,
+            overrides: dict[str, Any],
+            **kwargs: Any,
+        ) -> Any:
+            from ele_core.config import merge
 
+            columns = {name: kwargs.pop(name) for name in ("input", "output", "on_error")}
+            if data is None and any(columns.values()):
+                raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
+            chosen = chosen_source(source, output_space, data)
+            if data is not None:
+                if on_error != "raise":  # which is the default of the configuration
+                    columns["on_error"] = columns["on_error"] or on_error
+                named = {key: text for key, text in columns.items() if text is not None}
+                overrides = merge({"data": {"file": str(Path(data).resolve()), **named}}, overrides)
+            return command(source=chosen, overrides=overrides, **kwargs)
 
-def data_overrides(data: str | None, columns: dict[str, str | None]) -> list[str]:
-    """Return the given options as overrides `data.…`, with the full path of the file."""
-    given = {"file": str(Path(data).resolve()) if data else None, **columns}
-    if data is None and any(columns.values()):
-        raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
-    return [f"data.{name}={toml_string(value)}" for name, value in given.items() if value is not None]
+        return merged
+
+    return decorate
 
 
 def chosen_source(source: str | None, output_space: str | None, data: str | None) -> str | dict[str, Any]:
@@ -308,10 +328,3 @@ def chosen_source(source: str | None, output_space: str | None, data: str | None
         raise click.UsageError("--output-space says what the outputs of --data are: give --data FILE too.")
     registry().provider("output", output_space)  # raises if there is none of this name
     return {"output": {"name": output_space}}
-
-
-def toml_string(text: str) -> str:
-    """Quote a text as a TOML string, so that `1` stays a text."""
-    import json
-
-    return json.dumps(text, ensure_ascii=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     type=float,
     metavar="P",
     help="Also write for each input the set of structures that holds the truth with at least this probability, as in "
-    "--coverage 0.95; set_size alone is for 0.9 if this is not given.",
+    "--coverage 0.95. Without it, set_size refers to a coverage of 0.9.",
 )
 @click.option("--by", metavar="PROPERTY", help="With --coverage: keep it for each size of structure, as in --by atoms.")
 @click.option(
     "--risk",
     type=float,
     metavar="R",
-    help="Sets whose nearest structure is on average at most so far from the truth.",
+    help="Also write for each input a set of structures; its best member is on average within R of the truth.",
 )
 @click.option(
     "--min-confidence",
     type=click.FloatRange(0, 1),
     default=0.0,
     metavar="P",
-    help="Leave an answer out, but keep its row, if the probability that it is exact is below this.",
+    help="Omit an answer, but keep its row, if the probability that it is exact is below this.",
 )
 @click.option(
     "--on-error",
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
 )
-@options.output_file
-@options.decoding_overrides
+@options.output_table
+@options.decoding
 @options.as_json
 @options.output
 @options.processes
@@ -78,7 +78,7 @@ def predict(
     min_confidence: float,
     on_error: str,
     target: str,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     console: Console,
 ) -> None:
     """Predict structures for new inputs and write a table of them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.run
-@click.option("-o", "--output-file", "file", metavar="FILE", help="The file to write [default: RUN/report.html].")
+@options.output_file("The file to write [default: RUN/report.html].")
 @click.option(
     "--split",
-    type=click.Choice(["test", "validation"]),
+    type=options.SPLITS,
     help="Which pairs to show [default: test, or validation if no test pairs were held out].",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
+@options.limit
 @click.option(
     "--examples",
     type=click.IntRange(min=0),
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Draw N predictions: a third each of the worst, typical and best. The page lists the others as text.",
 )
-@options.decoding_overrides
+@options.decoding
 @options.output
 def report(
     run: str,
@@ -43,7 +43,7 @@ def report(
     split: str | None,
     limit: int | None,
     examples: int,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     console: Console,
 ) -> None:
     """Write one HTML page about a run.

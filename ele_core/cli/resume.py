@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 @options.checkpoint_every
 @options.with_report
 @options.log
-@options.device
-@options.overrides
+@options.settings("device")
 @options.as_json
 @options.output
 @options.processes
@@ -38,8 +37,7 @@ def resume(
     every: float,
     with_report: bool,
     callbacks: list[Callback],
-    device: str | None,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     console: Console,
 ) -> None:
     """Continue a training from its last checkpoint.
@@ -63,7 +61,7 @@ def resume(
             monitor,
             every=every,
             accept_changes=accept_changes,
-            overrides=(*options.given("device", device), *overrides),
+            overrides=overrides,
             registry=options.registry(),
             callbacks=callbacks,
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="Measure only this line of the figure. May be repeated [default: all that work with the run].",
 )
 @options.split
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Use only the first N pairs of the split.")
+@options.limit
 @click.option("-o", "--output-folder", "folder", metavar="FOLDER", help="The folder to write to [default: RUN/sweep].")
 @options.as_json
 @options.output

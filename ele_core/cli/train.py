@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@options.optional_source
 @click.option("-o", "--output-folder", "folder", metavar="RUN", help="The run folder [default: runs/NAME-N].")
 @click.option(
     "--surrogate-from",
@@ -28,38 +27,36 @@ if TYPE_CHECKING:
     metavar="RUN",
     help="Use the learned surrogate of a finished run with the same output and surrogate; train only the regressor.",
 )
-@options.data_options(on_error="raise")
-@options.output_space
 @options.checkpoint_every
 @options.with_report
 @options.log
-@options.training_overrides
-@options.training_length
+@options.settings(*options.TRAINING, *options.LENGTH)
+@options.source_or_data(on_error="raise")
 @options.as_json
 @options.output
 @options.processes
 def train(
-    source: str | None,
+    source: str | dict[str, Any],
     folder: str | None,
     surrogate_from: str | None,
-    output_space: str | None,
-    data: str | None,
-    input: str | None,  # noqa: A002  # click names arguments after options
-    output: str | None,
-    on_error: str | None,
     every: float,
     with_report: bool,
     callbacks: list[Callback],
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     console: Console,
 ) -> None:
     """Train a model on your own pairs, from a TOML file, or on a task.
+
+    Components and sizes that you do not give come from a recipe, which is printed; --recipe chooses another. With
+    your own pairs it is `few-pairs`, whose embedding is fixed; `learned` learns the loss from the structures, as in the
+    paper. A task brings its own.
 
     Ctrl-C or SIGTERM writes a checkpoint and stops; `ele resume RUN` then continues to the same result. At the end the
     test inputs are decoded, and RUN/report.html shows the outcome.
 
     \b
     ele train --data pairs.csv --output-space molecule -o run
+    ele train --data pairs.csv --output-space molecule --recipe learned -o run
     ele train number-words -o run --minutes 10
     ele train my.toml --seed 1 --set regressor.training.learning_rate=1e-3
     ele train number-words -o run --processes 2
@@ -71,16 +68,15 @@ def train(
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
 
-    columns = {"input": input, "output": output, "on_error": on_error}
-    chosen = options.chosen_source(source, output_space, data)
-    config = configuration.load(chosen, [*options.data_overrides(data, columns), *overrides], options.registry())
+    config = configuration.load(source, overrides, options.registry())
     console.configuration(config)
     started = time.monotonic()
     monitor = console.monitor(afterwards=["decoding"] if with_report else ())
     with process_group() as processes:
         reserved = folder is None and processes.main
-        name = folder or (str(free_folder(Path("runs"), Path(source or str(output_space)).stem)) if reserved else "")
-        target = Path(processes.text_from_main(name))
+        name = Path(source).stem if isinstance(source, str) else str(source["output"]["name"])
+        free = str(free_folder(Path("runs"), name)) if reserved else ""
+        target = Path(processes.text_from_main(folder or free))
         earlier = Run(surrogate_from, options.registry()) if surrogate_from else None
         try:
             run = Run.start(config, target, monitor, every=every, surrogate_from=earlier, callbacks=callbacks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,16 +29,8 @@ WORKER = "ELE_TUNE_WORKER"
 )
 @click.option("--storage", metavar="FILE", help="The file that stores the trials [default: NAME-trials.journal].")
 @click.option("--space", metavar="FILE.toml", help="The options and ranges to search [default: those of the task].")
-@click.option(
-    "-o",
-    "--output-file",
-    "target",
-    default="best.toml",
-    show_default=True,
-    metavar="FILE",
-    help="The file to write the best configuration to.",
-)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Measure only on the first N validation pairs.")
+@options.output_file("The file to write the best configuration to [default: best.toml].")
+@options.limit
 @click.option(
     "--prune",
     is_flag=True,
@@ -47,16 +39,8 @@ WORKER = "ELE_TUNE_WORKER"
 @click.option(
     "--keep", metavar="FOLDER", help="Keep the run of every trial in this folder [default: runs are removed]."
 )
-@click.option(
-    "--processes",
-    "count",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Run N trials at a time.",
-)
-@options.training_overrides
+@options.count_option("Run N trials at a time.")
+@options.settings(*options.TRAINING)
 @options.as_json
 @options.output
 def tune(
@@ -64,12 +48,12 @@ def tune(
     trials: int,
     storage: str | None,
     space: str | None,
-    target: str,
+    file: str | None,
     limit: int | None,
     prune: bool,
     keep: str | None,
     count: int,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     console: Console,
 ) -> None:
     """Search for good options and write the best configuration.
@@ -96,6 +80,7 @@ def tune(
     from ele_core.files.atomic import write_text
     from ele_core.runtime.monitor import Monitor
 
+    target = file or "best.toml"
     if Path(target).resolve() == Path(source).resolve():
         raise ConfigError("would be overwritten.", where=target, fix="Choose another file with -o.")
     journal = Path(storage or f"{Path(source).stem}-trials.journal")

@@ -1,11 +1,13 @@
-"""The configuration of a run: its schema, how choices are resolved, and how options are described and compared.
+"""The configuration of a run: its schema, its recipes, how it is planned, and how options are described and compared.
 
 Inside ELE, use it as a module: `from ele_core import config as configuration`, then `configuration.load("smi2mol")`.
 The public name of `load` is `ele_core.load_config`.
 """
 
 from ele_core.config.describe import Option, describe_options
-from ele_core.config.resolve import as_table, resolve
+from ele_core.config.plan import Overrides, as_changes, at, load, plan, read_source, template
+from ele_core.config.recipes import OWN_DATA, RECIPES, Facts, calibration_pairs, own_data, recipe_line, task_sections
+from ele_core.config.resolve import as_table, merge, resolve
 from ele_core.config.schema import (
     CalibrationConfig,
     CandidatesConfig,
@@ -14,33 +16,37 @@ from ele_core.config.schema import (
     SelectionConfig,
     components,
     dump,
-    load,
-    override,
-    parse_overrides,
-    task_sections,
     with_output,
 )
-from ele_core.config.suggest import calibration_pairs, suited
 
 __all__ = [
+    "OWN_DATA",
+    "RECIPES",
     "CalibrationConfig",
     "CandidatesConfig",
     "DataConfig",
+    "Facts",
     "Option",
+    "Overrides",
     "RunConfig",
     "SelectionConfig",
+    "as_changes",
     "as_table",
+    "at",
     "calibration_pairs",
     "components",
     "describe_options",
     "dump",
     "load",
     "load_config",
-    "override",
-    "parse_overrides",
+    "merge",
+    "own_data",
+    "plan",
+    "read_source",
+    "recipe_line",
     "resolve",
-    "suited",
     "task_sections",
+    "template",
     "with_output",
 ]
 

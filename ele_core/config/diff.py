@@ -5,30 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ele_core.config import RunConfig
-from ele_core.config.schema import CalibrationConfig, SelectionConfig
+from ele_core.config.schema import RunConfig
 from ele_core.errors import ConfigError
 
 DECODING = ("decoder", "candidates", "device")
 """The sections of a configuration that training does not depend on."""
 
-LATER: Mapping[str, Any] = {
-    **{"epochs": None, "minutes": None, "optimiser": "adamw", "precision": "float32"},
-    **{"average_views": False, "weigh_errors": False},
-}
-"""Options that version 0.1.0 did not have, by the last part of their path, with the value that changes nothing."""
-ABSENT = object()
 
-
-def settled(config: RunConfig) -> dict[str, Any]:
-    """Return every option that training depends on, by its path.
-
-    Options that version 0.1.0 did not have are left out if they do nothing: its runs are continued and found again.
-    """
-    idle = {"selection": SelectionConfig(), "calibration": CalibrationConfig()}
-    unused = {name for name, section in idle.items() if getattr(config, name) == section}
-    options = flatten(config.model_dump(mode="json", exclude={*DECODING, *unused}))
-    return {path: value for path, value in options.items() if LATER.get(path.split(".")[-1], ABSENT) != value}
+def training_options(config: RunConfig) -> dict[str, Any]:
+    """Return every option that training depends on, by its path."""
+    return flatten(config.model_dump(mode="json", exclude={*DECODING, "recipe"}))
 
 
 def flatten(table: Mapping[str, Any]) -> dict[str, Any]:

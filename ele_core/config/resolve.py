@@ -7,17 +7,19 @@ its path, and all of them are reported in one error.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined, to_jsonable_python
+from pydantic_core import ErrorDetails, PydanticUndefined, to_jsonable_python
 
-from ele_core.config.problems import explain, unknown_option
 from ele_core.errors import ConfigError, PluginError
 from ele_core.interfaces import Component
 from ele_core.plugins.hookspecs import HOOKS
@@ -35,6 +37,11 @@ class Inferred:
     """Marks a choice whose options are inferred from data: options may be missing, and no defaults are filled in."""
 
 
+@dataclasses.dataclass(frozen=True)
+class ByRecipe:
+    """Marks a choice that has no default of its own: the recipe of a run supplies it."""
+
+
 def resolve(
     kind: Kind, choice: Choice | Mapping[str, Any] | str, path: str, registry: Registry
 ) -> tuple[type[Component], Any]:
@@ -47,13 +54,16 @@ def resolve(
 
 
 def validate(
-    model: type[Model], given: Mapping[str, Any], path: str, registry: Registry, *, partial: bool = False
+    model: type[Model], given: Mapping[str, Any], path: str, registry: Registry, *, known: Sequence[str] = ()
 ) -> Model:
     """Make a `model` of `given`, with all choices resolved; `ConfigError` with one line for each problem.
 
-    With `partial`, missing options are not reported: for when they are missing only because of another problem.
+    `known` are problems found already, which are reported with the others. Options that are missing may be missing
+    because of these, and are then not reported.
     """
     check = _Check(registry)
+    check.problems += known
+    partial = bool(known)
     config = check.model(model, given, path, partial)
     if config is None or check.problems:
         raise ConfigError("\n".join(check.problems))
@@ -134,13 +144,35 @@ class _Check:
         fields = model.model_fields
         values = {key: value for key, value in given.items() if key not in fields}
         if model.model_config.get("extra") != "allow":
-            self.problems += [f"{_join(path, key)}: {unknown_option(str(key), list(fields))}" for key in values]
+            inside = {key: self._inside(model, given, key, path) for key in values}
+            self.problems += [
+                f"{_join(path, key)}: {unknown_option(str(key), list(fields), inside[key])}" for key in values
+            ]
             values = {}
         for name, field in fields.items():
             value = self._fill_field(field, given.get(name, PydanticUndefined), _join(path, name), partial)
             if value is not PydanticUndefined:
                 values[name] = value
         return values
+
+    def _inside(self, model: type[BaseModel], given: Mapping[str, Any], key: str, path: str) -> str:
+        """Return the path of the option `key` in a component or table inside `model`, down to the value; or empty."""
+        for name, field in model.model_fields.items():
+            shape = Shape.of(field)
+            value = as_table(
+                over_default(field.get_default(call_default_factory=True), given.get(name, PydanticUndefined))
+            )
+            inner = shape.model
+            if shape.kind is not None and isinstance(value, Mapping) and isinstance(value.get("name"), str):
+                with contextlib.suppress(PluginError):
+                    inner = self.registry.get(shape.kind, value["name"]).Config
+            if inner is not None and key in inner.model_fields:
+                below, rest = [name, key], given[key]
+                while isinstance(rest, Mapping) and len(rest) == 1:
+                    ((deeper, rest),) = rest.items()
+                    below.append(str(deeper))
+                return ".".join([path, *below] if path else below)
+        return ""
 
     def _fill_field(self, field: FieldInfo, given: Any, path: str, partial: bool) -> Any:
         shape = Shape.of(field)
@@ -196,3 +228,54 @@ def over_default(default: Any, given: Any) -> Any:
     """Return `given` merged over the default of an option; the default itself if nothing is given."""
     default, given = (as_table(value) if isinstance(value, BaseModel) else value for value in (default, given))
     return default if given is PydanticUndefined else _merge_values(default, given)
+
+
+# -- messages, one line per problem, with the path of the option ----------------------------------------------------
+
+
+def unknown_option(key: str, valid: Sequence[str], inside: str = "") -> str:
+    """Return the message for a key that is not among the `valid` ones; `inside` is the path of one called the same."""
+    close = [inside] if inside else get_close_matches(key, valid, n=1)
+    if close:
+        return f"unknown option; did you mean '{close[0]}'?"
+    return f"unknown option; {'the options are ' + ', '.join(valid) if valid else 'there are none here'}"
+
+
+def explain(details: list[ErrorDetails], values: Mapping[str, Any], path: str) -> list[str]:
+    """Return one line per path; the errors of the members of a union are joined by `or`."""
+    complaints: dict[str, list[str]] = {}
+    shown: dict[str, str] = {}
+    for each in details:
+        where = ".".join(part for part in [path, *_keys(each, values)] if part) or "configuration"
+        complaints.setdefault(where, []).append(_complaint(each))
+        shown[where] = "" if each["type"] == "missing" or not each["loc"] else f" (got {reprlib.repr(each['input'])})"
+    return [f"{where}: {' or '.join(dict.fromkeys(texts))}{shown[where]}" for where, texts in complaints.items()]
+
+
+def _keys(error: ErrorDetails, values: Any) -> Iterator[str]:
+    """Yield the keys of pydantic's location that a user wrote; the others name members of unions and validators."""
+    for part in error["loc"]:
+        if _holds(values, part):
+            values = values[part]
+        elif error["type"] != "missing" or part != error["loc"][-1]:
+            continue
+        yield str(part)
+
+
+def _complaint(error: ErrorDetails) -> str:
+    if error["type"] == "missing":
+        return "is required"
+    if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return "should be a table"
+    if error["type"] in ("tuple_type", "list_type"):
+        return 'should be a list, such as ["a", "b"]'
+    if error["type"] == "extra_forbidden":
+        return "unknown option"
+    text = re.sub(r"^(Value error|Assertion failed), ", "", error["msg"])
+    return re.sub(r"^\w+ should", "should", text).partition(", unable")[0]
+
+
+def _holds(values: Any, part: str | int) -> bool:
+    if isinstance(values, Mapping):
+        return part in values
+    return isinstance(values, list | tuple) and isinstance(part, int) and part < len(values)

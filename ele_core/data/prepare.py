@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
-from ele_core.config import DataConfig, RunConfig, calibration_pairs, load, suited, with_output
+from ele_core.config import DataConfig, Facts, RunConfig, calibration_pairs, own_data, plan
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
 from ele_core.data.objects import Objects, located, pack_all, read_outputs, readers, refuse
 from ele_core.data.pairs import parse_pairs
@@ -69,25 +69,26 @@ class Pairs:
 def prepare(
     config: RunConfig, context: Context, pairs: Pairs | None = None, fitted: InputSpace[Any] | None = None
 ) -> Prepared:
-    """Load the data, create the output space, fit the input space and pack every input.
+    """Read the data, then plan the configuration of the training: what was given, and what suits the data.
 
     The data are `pairs` if they are given, else those of the file or the task in the configuration. An input space that
     is `fitted` already, to data of another training, is used as it is.
     """
     if pairs is not None:
-        config = with_input_for(config, pairs.inputs)
-        inputs = fitted or input_space(config)
+        choice = input_for(config, pairs.inputs)
+        inputs = fitted or input_space(config, choice)
         space, data = load_pairs(config, pairs, context)
     elif config.data is not None:
-        config, inputs, space, data = load_file(config, fitted, context)
+        choice, inputs, space, data = load_file(config, fitted, context)
     elif config.task is not None:
-        inputs = fitted or input_space(config)
+        choice, inputs = config.input, fitted or input_space(config, config.input)
         space, data = load_task(config, context)
     else:
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
-    own_data = pairs is not None or config.data is not None
-    config, data = with_calibration(config, inputs, data, context, own_data=own_data)
+    aside = calibration_size(config, len(data.train))
+    if aside:
+        data = with_calibration(data, aside, inputs, context)
     if pairs is not None:
         if fitted is None:
             fit_by_position(inputs, data)
@@ -97,40 +98,40 @@ def prepare(
     else:
         take = fit_inputs if fitted is None else pack_inputs
         data, packed = take(inputs, data, config.data.on_error if config.data else "skip")
-    config = suited(config, inputs, len(data.train), own_data=own_data)
-    return Prepared(with_output(config, space.config), space, inputs, data, packed)
+    facts = Facts(choice, inputs, space, len(data.train), aside)
+    return Prepared(plan(config.given, facts, config.registry), space, inputs, data, packed)
 
 
-def with_calibration(
-    config: RunConfig, inputs: InputSpace[Any], data: DataSet, context: Context, *, own_data: bool
-) -> tuple[RunConfig, DataSet]:
-    """Set training pairs aside for the calibration, if the configuration or the size of the user's own data says so."""
-    own = config.given.get("calibration", {})
-    if own_data and "pairs" not in own and (size := calibration_pairs(len(data.train))):
-        config = load({**config.given, "calibration": {**own, "pairs": size}}, registry=config.registry)
-    if not config.calibration.pairs:
-        return config, data
+def calibration_size(config: RunConfig, pairs: int) -> float:
+    """Return how many training pairs to set aside for the calibration: as given, or by the number of own pairs."""
+    if own_data(config.given) and "pairs" not in config.given.get("calibration", {}):
+        return calibration_pairs(pairs)
+    return config.calibration.pairs
+
+
+def with_calibration(data: DataSet, size: float, inputs: InputSpace[Any], context: Context) -> DataSet:
+    """Set training pairs aside for the calibration; the pairs of one input stay together if any truth is right."""
     values = data.inputs_at(data.train) if data.any_truth else ()
     example = numbered(map(inputs.format, values)) if data.any_truth else torch.arange(len(data.train))
-    return config, data.set_aside(config.calibration.pairs, example, context.generator("calibration"))
+    return data.set_aside(size, example, context.generator("calibration"))
 
 
-def input_space(config: RunConfig) -> InputSpace[Any]:
-    """Create the input space of a configuration."""
-    inputs: InputSpace[Any] = config.registry.create("input", config.input, path="input")
+def input_space(config: RunConfig, choice: Choice) -> InputSpace[Any]:
+    """Create the input space of a configuration, or another."""
+    inputs: InputSpace[Any] = config.registry.create("input", choice, path="input")
     return inputs
 
 
-def with_input_for(config: RunConfig, values: Sequence[Any]) -> RunConfig:
-    """Return the configuration with an input space for vectors or arrays, if the user chose none and all are such."""
+def input_for(config: RunConfig, values: Sequence[Any]) -> Choice:
+    """Return the input space for these values: one for vectors or arrays if all are such and the user chose none."""
     if "input" in config.given or config.task:
-        return config
+        return config.input
     better: list[str] = []
     if are_arrays(values):
         better = [name for name, space in config.registry.usable("input").items() if space.takes_arrays]
     elif looks_like_vectors(values) is not None:
         better = for_vectors(config.registry)
-    return load({**config.given, "input": better[0]}, registry=config.registry) if better else config
+    return Choice(name=better[0]) if better else config.input
 
 
 def for_vectors(registry: Registry) -> list[str]:
@@ -184,8 +185,11 @@ def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any
 
 def load_file(
     config: RunConfig, fitted: InputSpace[Any] | None, context: Context
-) -> tuple[RunConfig, InputSpace[Any], OutputSpace[Any, Any], DataSet]:
-    """Load pairs from the user's file; every row that does not parse or fit is listed with its reason."""
+) -> tuple[Choice, InputSpace[Any], OutputSpace[Any, Any], DataSet]:
+    """Load pairs from the user's file; every row that does not parse or fit is listed with its reason.
+
+    Also return which input space reads them.
+    """
     options = config.data
     assert options is not None
     wanted = [options.input or FIRST, options.output or LAST]
@@ -194,9 +198,8 @@ def load_file(
     if left is right and len(left) and not isinstance(left[0], str):
         fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
         raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
-    given = config.input
-    config = with_input_for(config, left)
-    inputs = fitted or input_space(config)
+    choice = input_for(config, left)
+    inputs = fitted or input_space(config, choice)
     inputs.read_beside(options.file)
     space, read, parsed = read_pairs(config, inputs, left, right, context)
     outputs = parsed.pack(space.pack, lambda row: cell_text(right[row])).located(table.lines)
@@ -211,7 +214,7 @@ def load_file(
     warning = numbers_as_text(inputs, left, config.registry)
     texts = [cell_text(right[row]) for row in outputs.rows]
     repeats = note_on_repeats(values, texts) if options.any_truth is None else ""
-    as_read = read_as(config.input, given, left)
+    as_read = read_as(choice, config.input, left)
     notes = describe_columns(table, wanted), as_read, warning, repeats, described(space), lost
     data = DataSet(
         inputs=values,
@@ -228,7 +231,7 @@ def load_file(
         notes=[note for note in notes if note],
         any_truth=bool(options.any_truth),
     )
-    return config, inputs, space, data
+    return choice, inputs, space, data
 
 
 def with_contents(digest: str, contents: str) -> str:
@@ -315,7 +318,7 @@ def first_not_taken(
 
 
 def load_extra(file: str, space: OutputSpace[Any, Any], context: Context, registry: Registry) -> Any:
-    """Load outputs, one per line or in the first column; those that do not parse or fit are counted and left out."""
+    """Load outputs, one per line or in the first column; those that do not parse or fit are counted and omitted."""
     (texts,), _ = read_columns(file, [FIRST], readers(registry))
     shown = context.monitor.progress(range(len(texts)), description="reading extra outputs")
     found = read_outputs(space, texts, shown)
@@ -324,7 +327,7 @@ def load_extra(file: str, space: OutputSpace[Any, Any], context: Context, regist
 
 
 def fit_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:
-    """Fit the input space on the training inputs and pack every input; those that it refuses are left out.
+    """Fit the input space on the training inputs and pack every input; those that it refuses are omitted.
 
     If it already refuses to fit one, it is fitted on those before, which tells all inputs that cannot be packed, and
     then on what is left.

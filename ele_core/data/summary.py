@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ele_core.config import recipe_line
 from ele_core.data.dataset import DataSet
 from ele_core.data.objects import LISTED
 from ele_core.data.prepare import Prepared
@@ -13,12 +14,13 @@ from ele_core.numerics.keys import distinct, member
 
 
 def summary(prepared: Prepared) -> str:
-    """Return what a user should know of the data of a training: how they were read, and in one line their sizes."""
+    """Return what a user should know before a training: how the data were read, their sizes, and the recipe."""
     data = prepared.data
     extra = f", {counted(len(data.extra), 'extra output')}" if data.extra is not None else ""
     left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
     sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {set_aside(data)}{len(data.test):,}"
-    return "\n".join([*data.notes, f"{data.source}: {sizes} test pairs{extra}{left_out}"])
+    read = f"{data.source}: {sizes} test pairs{extra}{left_out}"
+    return "\n".join([*data.notes, read, recipe_line(prepared.config)])
 
 
 def set_aside(data: DataSet) -> str:

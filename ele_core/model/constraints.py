@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ele_core.config.problems import explain
+from ele_core.config.resolve import explain
 from ele_core.errors import ConfigError, DataError, counted
 from ele_core.files.columns import Table, cell_text
 from ele_core.interfaces import OutputSpace

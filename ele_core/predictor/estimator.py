@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 from ele_core import config as configuration
 from ele_core.data.truths import packed_truths
 from ele_core.errors import ConfigError
-from ele_core.interfaces import Task
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model, save_model
 from ele_core.model.model import Model
@@ -42,7 +41,11 @@ Constraints = Any
 
 
 class StructuredPredictor(LearnedLossMethods):
-    """A scikit-learn estimator that predicts structures from inputs, with a loss learned on the structures.
+    """A scikit-learn estimator that predicts structures from inputs, by their distance in an embedding of structures.
+
+    `recipe` chooses what is not given. `"few-pairs"`, the default, uses a fixed embedding, a network and a kernel.
+    `"learned"` learns the loss from the structures, as a differentiable embedding, and trains a network into it: the
+    method of the paper. The name of a task chooses its components.
 
     `output`, `input`, `surrogate`, `regressor` and `decoder` are each the name of a component, or a mapping of its name
     and options, as in a configuration file; decoders see a `share` of the training outputs as candidates::
@@ -67,6 +70,7 @@ class StructuredPredictor(LearnedLossMethods):
         surrogate: Section | None = None,
         regressor: Section | None = None,
         decoder: Section | None = None,
+        recipe: str | None = None,
         share: float = 1.0,
         seed: int = 0,
         device: str = "auto",
@@ -80,6 +84,7 @@ class StructuredPredictor(LearnedLossMethods):
         self.surrogate = surrogate
         self.regressor = regressor
         self.decoder = decoder
+        self.recipe = recipe
         self.share = share
         self.seed = seed
         self.device = device
@@ -90,12 +95,14 @@ class StructuredPredictor(LearnedLossMethods):
 
     @classmethod
     def for_task(cls, name: str, **changes: Any) -> Self:
-        """Return a predictor with the configuration of a task, for your own data; `changes` replace whole arguments."""
+        """Return a predictor with the spaces of a task, for your own data; `changes` replace whole arguments.
+
+        With `recipe=name` the other components are those of the task too.
+        """
         registry = changes.get("registry") or installed()
-        task: type[Task] = registry.get("task", name)
-        defaults = configuration.task_sections(task, registry, own_data=True)
-        known = {key: value for key, value in defaults.items() if key in cls.parameter_names()}
-        return cls(**{**known, **changes})
+        defaults = configuration.task_sections({"name": name}, registry, own=True)
+        spaces: dict[str, Any] = {key: defaults[key] for key in ("input", "output") if key in defaults}
+        return cls(**{**spaces, **changes})
 
     # -- scikit-learn ---------------------------------------------------------------------------------------------
 
@@ -269,7 +276,7 @@ class StructuredPredictor(LearnedLossMethods):
         return Context(self.seed, pick_device(self.device), monitor)
 
     def _config(self, calibration: float | None = None) -> configuration.RunConfig:
-        sections = {name: getattr(self, name) for name in (*self.sections, "seed", "device")}
+        sections = {name: getattr(self, name) for name in (*self.sections, "recipe", "seed", "device")}
         sections["calibration"] = None if calibration is None else {"pairs": calibration}
         sections = {name: section for name, section in sections.items() if section is not None}
         return configuration.load({**sections, "candidates": {"share": self.share}}, registry=self.registry)

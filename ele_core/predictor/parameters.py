@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
 from ele_core.config import RunConfig
-from ele_core.config.parameters import BETWEEN, UNSET, changed, nested_options
+from ele_core.config.describe import BETWEEN, UNSET, changed, nested_options
+from ele_core.config.recipes import default_components
 from ele_core.config.resolve import Shape, over_default
 from ele_core.errors import InvalidParameter, ModelError
 from ele_core.plugins import Registry
@@ -71,11 +72,12 @@ class Parameters:
         """Return the arguments, and beside each section the options of its component."""
         registry: Registry = values.get("registry") or installed()
         found = dict(values)
+        components = default_components(values.get("recipe"), registry)
         for name in self.sections:
-            field = RunConfig.model_fields[name]
             chosen = values[name] is not None  # else by the data: its options can be set, but have no values yet
-            section = over_default(field.default, values[name] if chosen else {})
-            nested = nested_options(name, section, registry, inferred=Shape.of(field).inferred)
+            section = over_default(components.get(name, UNSET), values[name] if chosen else {})
+            inferred = Shape.of(RunConfig.model_fields[name]).inferred
+            nested = nested_options(name, section, registry, inferred=inferred)
             found |= {f"{name}{BETWEEN}{path}": value if chosen else UNSET for path, value in nested}
         return found
 

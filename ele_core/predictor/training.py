@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from ele_core.config import RunConfig
+from ele_core.config import RunConfig, recipe_line
 from ele_core.data.prepare import Pairs, Prepared, prepare
 from ele_core.errors import ConfigError, InvalidObject
 from ele_core.model.files import load_model
@@ -41,7 +41,7 @@ def train(
         if donor is not None and error.fix is None:
             error.fix = f"The {error.noun}s must be in the spaces of the model to start from."
         raise
-    for note in prepared.data.notes:
+    for note in (*prepared.data.notes, recipe_line(prepared.config)):
         monitor.message(note)
     if run is not None:
         return fit_in(run, prepared, context, every=every, donor=donor)

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ele_core.config import Overrides
 from ele_core.data.objects import pack_all
 from ele_core.errors import ModelError, counted
 from ele_core.model.evaluate import OTHERS
@@ -33,7 +34,7 @@ class Wanted:
     split: str = "test"
     limit: int | None = None
     """Show only this number of pairs of the split; None: all."""
-    overrides: tuple[str, ...] = ()
+    overrides: Overrides = ()
     """Overrides of the configuration, to decode in another way."""
     examples: int = 150
     """How many predictions are drawn; the others are shown as text."""

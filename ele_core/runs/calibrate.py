@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from ele_core.config import DataConfig, RunConfig
+from ele_core.config import DataConfig, Overrides, RunConfig
 from ele_core.data.pairs import input_texts, read_examples
 from ele_core.errors import DataError, EleError
 from ele_core.files.atomic import locked
@@ -36,7 +35,7 @@ VALIDATION = (
 def calibrate_run(
     folder: str | Path,
     data: DataConfig | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     monitor: Monitor | None = None,
     registry: Registry | None = None,
 ) -> Model:

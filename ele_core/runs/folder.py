@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ele_core import __version__
 from ele_core import config as configuration
-from ele_core.config.schema import RunConfig
+from ele_core.config import Overrides, RunConfig
 from ele_core.errors import ConfigError, ModelError, UnknownComponent
 from ele_core.files.archive import read_json, regular
 from ele_core.plugins import Registry
@@ -54,7 +54,7 @@ def remove_checkpoints(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def read_config(folder: Path, overrides: Sequence[str] = (), registry: Registry | None = None) -> RunConfig:
+def read_config(folder: Path, overrides: Overrides = (), registry: Registry | None = None) -> RunConfig:
     """Load a run's configuration; if it cannot be used here, the error names the versions the run was started with."""
     try:
         return configuration.load(folder / CONFIG, overrides, registry)

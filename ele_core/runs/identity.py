@@ -13,7 +13,7 @@ import torch
 from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import RunConfig
-from ele_core.config.diff import changes, settled
+from ele_core.config.diff import changes, training_options
 from ele_core.data.dataset import fingerprint
 from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError, ModelError
@@ -30,7 +30,7 @@ def identity(prepared: Prepared, context: Context) -> dict[str, Any]:
     """Return what must not change while a run is resumed, as identity.json holds it."""
     data, extra = prepared.data, prepared.data.extra
     return {
-        "config": settled(prepared.config),
+        "config": training_options(prepared.config),
         "data": data.fingerprint,
         "split": hashlib.sha256(str([rows.tolist() for rows in (data.train, data.validation)]).encode()).hexdigest(),
         "extra": None if extra is None else [len(extra), fingerprint((), extra[:SAMPLED])],

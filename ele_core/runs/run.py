@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ele_core.config import RunConfig, load, with_output
-from ele_core.config.diff import changes, refuse_training_changes, settled
+from ele_core.config import Overrides, RunConfig, load, with_output
+from ele_core.config.diff import changes, refuse_training_changes, training_options
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.interfaces import Task
@@ -83,14 +83,16 @@ class Run:
         callbacks: Sequence[Callback] = (),
         every: float = EVERY,
         accept_changes: bool = False,
-        overrides: Sequence[str] = (),
+        overrides: Overrides = (),
         registry: Registry | None = None,
     ) -> Run:
         """Continue a training that was stopped; with `accept_changes`, `overrides` may change training options."""
         folder, told = Path(folder), with_callbacks(monitor or Monitor(), callbacks)
         if not layout.unfinished(folder):
             run = cls(folder, registry)
-            if differ := changes(settled(run.config), settled(layout.read_config(folder, overrides, registry))):
+            if differ := changes(
+                training_options(run.config), training_options(layout.read_config(folder, overrides, registry))
+            ):
                 what = f"this run has finished, its training options cannot change: {'; '.join(differ.values())}."
                 raise ModelError(what, where=str(folder), fix="Train again in another folder.")
             layout.remove_checkpoints(folder)
@@ -129,7 +131,7 @@ class Run:
     def surrogate_for(self, config: RunConfig) -> Mapping[str, Tensor]:
         """Return the weights of this run's surrogate, for a run with the same options of `output` and `surrogate`."""
         model = self.model()
-        then, now = settled(with_output(self.config, model.space.config)), settled(config)
+        then, now = training_options(with_output(self.config, model.space.config)), training_options(config)
         parts = ("output.", "surrogate.")
         differ = [text for path, text in changes(then, now).items() if path.startswith(parts)]
         if differ:
@@ -138,13 +140,13 @@ class Run:
             raise ConfigError(what, where=str(self.folder), fix=fix)
         return model.surrogate.state()
 
-    def decoding_config(self, overrides: Sequence[str] = ()) -> RunConfig:
+    def decoding_config(self, overrides: Overrides = ()) -> RunConfig:
         """Return the configuration with `overrides`, which may change only how the model decodes."""
         config = layout.read_config(self.folder, overrides, self.registry)
         refuse_training_changes(self.config, config)
         return config
 
-    def model(self, overrides: Sequence[str] = ()) -> Model:
+    def model(self, overrides: Overrides = ()) -> Model:
         """Return the trained model; `overrides` may change only how it decodes."""
         config = self.decoding_config(overrides)
         device = pick_device(config.device)
@@ -175,7 +177,7 @@ class Run:
         split: str = "test",
         limit: int | None = None,
         given: Sequence[str] = (),
-        overrides: Sequence[str] = (),
+        overrides: Overrides = (),
         every: float = EVERY,
         monitor: Monitor | None = None,
     ) -> Evaluation:
@@ -208,7 +210,7 @@ class Run:
         return self._evaluations.get(key) or find(self.folder, key)
 
     def stored(
-        self, split: str, limit: int | None, oracle: bool, overrides: Sequence[str] = (), given: Sequence[str] = ()
+        self, split: str, limit: int | None, oracle: bool, overrides: Overrides = (), given: Sequence[str] = ()
     ) -> StoredEvaluation | None:
         """Return the evaluation that `evaluate` with these arguments would repeat; loads no model and no data."""
         settings = settings_of(split, limit, oracle, given)

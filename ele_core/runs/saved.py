@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ class SavedModel:
         self.folder = Path(folder)
         self.registry = registry
 
-    def model(self, overrides: Sequence[str] = ()) -> Model:
+    def model(self, overrides: configuration.Overrides = ()) -> Model:
         """Return the model; `overrides` may change only how it decodes."""
         stored = read_config(self.folder, self.registry)
         config = configuration.load(read_header(self.folder)["config"], overrides, self.registry)

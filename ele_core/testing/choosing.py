@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ele_core.config import as_table, parse_overrides
+from ele_core.config import as_changes, as_table
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, Record, Registry, registry
@@ -117,7 +117,7 @@ class Choosing:
     def _spaces(self) -> Iterator[Space]:
         if self.space is None:
             return spaces(self.registry, self._provider)
-        named = as_table(parse_overrides([f"space={self.space}"])["space"])
+        named = as_table(as_changes([f"space={self.space}"])["space"])
         return iter([build_space(self.registry, named["name"], named)])
 
     def _inputs(self) -> Iterator[InputSpace[Any]]:

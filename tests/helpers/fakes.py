@@ -153,12 +153,13 @@ class FakeTask(stub(Task)):  # type: ignore[misc]
 
 
 class CorePlugin:
-    """The fakes above under the default names of `RunConfig`, and others."""
+    """The fakes above under the names that recipes use, and others."""
 
     @hookimpl
     def ele_decoders(self) -> Any:
         yield Record("fake", FakeDecoder)
         yield Record("candidates", PlainDecoder)
+        yield Record("search", PlainDecoder)
 
     @hookimpl
     def ele_encoders(self) -> Any:
@@ -166,11 +167,11 @@ class CorePlugin:
 
     @hookimpl
     def ele_surrogates(self) -> Any:
-        return [Record("contrastive", FakeSurrogate), Record("fake", FakeSurrogate)]
+        return [Record(name, FakeSurrogate) for name in ("contrastive", "fake", "parts")]
 
     @hookimpl
     def ele_regressors(self) -> Any:
-        return [Record("neural", stub(Regressor))]
+        return [Record("neural", stub(Regressor)), Record("stacked", stub(Regressor))]
 
     @hookimpl
     def ele_input_spaces(self) -> Any:

@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ele_core.config import RunConfig, override
-from ele_core.config.diff import flatten
+from ele_core import config as configuration
 from ele_core.data.prepare import prepare
 from ele_core.display.text import in_words
 from ele_core.errors import ConfigError, Interrupted, PluginError, closest, counted
@@ -183,8 +182,8 @@ def value_at(tables: Any, path: str) -> str:
     return str(tables)
 
 
-DECODER = {name: RunConfig.model_fields[name].default for name in ("decoder", "candidates")}
-"""The defaults, with which every run starts: rows that share a run override them when they decode."""
+DECODER = {"decoder": "candidates", "candidates": {}}
+"""What every run starts with: rows that share a run decode with their own."""
 
 
 def trained(job: Job, plan: Plan, runs: Path, monitor: Monitor) -> Run:
@@ -194,7 +193,7 @@ def trained(job: Job, plan: Plan, runs: Path, monitor: Monitor) -> Run:
         return Run.resume(folder, monitor, registry=job.config.registry)
     if (folder / "model").is_dir():
         return Run(folder, job.config.registry)
-    config = job.config.model_copy(update=DECODER)
+    config = configuration.load({**job.config.given, **DECODER}, registry=job.config.registry)
     donor = find_donor(job, plan, runs)
     if donor is None:
         return Run.start(config, folder, monitor)
@@ -213,12 +212,9 @@ def find_donor(job: Job, plan: Plan, runs: Path) -> Job | None:
     return next((other for other in same if (folder_of(other, plan, runs) / "model").is_dir()), None)
 
 
-def decoding(job: Job) -> list[str]:
+def decoding(job: Job) -> dict[str, Any]:
     """The job's decoder with all its options, and its share of the candidates, as overrides of its run."""
-    options = flatten(job.config.decoder.model_dump(mode="json"))
-    name = options.pop("name")
-    share = f"candidates.share={job.config.candidates.share}"
-    return [f"decoder={name}", *(override(f"decoder.{path}", value) for path, value in options.items()), share]
+    return job.config.model_dump(mode="json", include={"decoder", "candidates"})
 
 
 def measured_rival(job: Job, command: Sequence[str], monitor: Monitor) -> dict[str, Any]:

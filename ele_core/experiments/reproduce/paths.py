@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ele_core.config import Overrides
 from ele_core.display.pictures import Cell, sheet_png, sheet_svg
 from ele_core.errors import ConfigError
 from ele_core.experiments.study import Paths
@@ -18,9 +19,7 @@ from ele_core.runtime.monitor import Monitor
 from ele_core.types import Metric, Trace
 
 
-def draw_paths(
-    study: Paths, run: Run, overrides: Sequence[str], target: Path, monitor: Monitor
-) -> list[dict[str, Any]]:
+def draw_paths(study: Paths, run: Run, overrides: Overrides, target: Path, monitor: Monitor) -> list[dict[str, Any]]:
     """Decode a few test inputs, write `target`.svg and .png, and return what is drawn: one entry per input."""
     model = run.model(overrides)
     context = context_for(model.config, monitor, Processes())

@@ -13,7 +13,7 @@ from typing import Any
 
 from ele_core import config as configuration
 from ele_core.config import RunConfig
-from ele_core.config.diff import settled
+from ele_core.config.diff import training_options
 from ele_core.errors import ConfigError, DataError, EleError, PluginError, closest
 from ele_core.experiments.study import Paths, Row, ShareSweep, Study
 from ele_core.files.archive import digest
@@ -55,19 +55,19 @@ class Job:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that the result depends on: a record with the same settings is not measured again."""
-        config = self.shown.model_dump(mode="json", exclude={"device"})
+        config = self.shown.model_dump(mode="json", exclude={"device", "recipe"})
         settings = {"config": config, "limit": self.limit, "files": dict(self.files), **self.details}
         return json.loads(json.dumps(settings))  # type: ignore[no-any-return]  # equal to what is read back
 
     @property
     def training(self) -> str:
         """A hash that names the run: equal if the training is the same."""
-        return hashed([settled(self.shown), self.files])
+        return hashed([training_options(self.shown), self.files])
 
     @property
     def embedding(self) -> str:
         """A hash that names the learned loss: equal if outputs and surrogate are the same."""
-        options = {path: value for path, value in settled(self.shown).items() if path.startswith(EMBEDDING)}
+        options = {path: value for path, value in training_options(self.shown).items() if path.startswith(EMBEDDING)}
         return hashed([options, self.files])
 
 

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.config.diff import flatten
+from ele_core.config.resolve import NONE
 from ele_core.data.truths import Truths
 from ele_core.display.pictures import table
 from ele_core.errors import ConfigError, DataError, EleError, closest, counted
@@ -303,8 +306,9 @@ def allowed(line: Line, model: Model) -> bool:
 
 def written(path: str, value: Any) -> str:
     """An override as a user would type it: texts without quotes, unless they would be read as something else."""
-    bare, quoted = f"{path}={value}", configuration.override(path, value)
-    same = isinstance(value, str) and configuration.parse_overrides([bare]) == configuration.parse_overrides([quoted])
+    toml = NONE if value is None else " ".join(tomli_w.dumps({"value": value}).partition("=")[2].split())
+    bare, quoted = f"{path}={value}", f"{path}={toml}"
+    same = isinstance(value, str) and configuration.as_changes([bare]) == configuration.as_changes([quoted])
     return bare if same else quoted
 
 

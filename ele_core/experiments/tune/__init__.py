@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ele_core import config as configuration
-from ele_core.config import RunConfig
+from ele_core.config import Overrides, RunConfig
 from ele_core.config.diff import flatten
 from ele_core.data.prepare import prepare
 from ele_core.display.text import columns
@@ -43,7 +43,7 @@ class TuningSearch:
     """A search over ranges of some options of a configuration, with the file that stores its trials."""
 
     source: str
-    overrides: Sequence[str]
+    overrides: Overrides
     ranges: Mapping[str, Range]
     storage: Path
     limit: int | None = None
@@ -56,9 +56,7 @@ class TuningSearch:
     """Where names are looked up; None: in the installed plugins."""
 
     @classmethod
-    def of(
-        cls, source: str, overrides: Sequence[str], space: Path | None, storage: Path, **options: Any
-    ) -> TuningSearch:
+    def of(cls, source: str, overrides: Overrides, space: Path | None, storage: Path, **options: Any) -> TuningSearch:
         """Make a search over the ranges in the file `space`; None: over those of the task's ranges that apply."""
         require_optuna()
         registry: Registry | None = options.get("registry")
@@ -75,13 +73,13 @@ class TuningSearch:
         ranges = read_space(space)
         search = cls(source, overrides, ranges, storage, **options)
         for path, own in ranges.items():
-            configuration.load(source, [*overrides, configuration.override(path, own.first)], registry)
+            search.config({path: own.first})
         return search
 
     def config(self, options: Mapping[str, Any]) -> RunConfig:
         """The configuration of a trial."""
-        drawn = [configuration.override(path, value) for path, value in options.items()]
-        return configuration.load(self.source, [*self.overrides, *drawn], self.registry)
+        drawn = configuration.merge(configuration.as_changes(self.overrides), configuration.at(options))
+        return configuration.load(self.source, drawn, self.registry)
 
     def metric(self, monitor: Monitor) -> Metric[Any]:
         """The primary metric, which judges the trials; reads the data, so that bad data fail before the first trial."""

@@ -19,7 +19,7 @@ from ele_core.plugins import registry
 
 DECODERS = [name for name in registry().names("decoder") if registry().provider("decoder", name).name == "core"]
 OWN = [
-    *("--set", "surrogate.dim=4", "--set", "surrogate.encoder={name='flat', width=4, layers=1}"),
+    *("--recipe", "learned", "--set", "surrogate.dim=4", "--set", "surrogate.encoder={name='flat', width=4, layers=1}"),
     *("--set", "surrogate.training.epochs=1", "--set", "regressor.training.epochs=1"),
     *("--set", "regressor.backbone={name='gru', embedding=4, layers=1, width=4}"),
 ]
@@ -239,6 +239,25 @@ def test_own_data_need_only_the_name_of_an_output_space(ele, tmp_path, pairs):
     assert "task" not in config
     assert "3 different" in ele("debug", "data", *pairs, "--output-space", "sequence").out
     assert "3 different" in ele("debug", "data", "sequence", *pairs).out
+
+
+def test_a_training_prints_its_recipe_and_a_wrong_one_is_refused_before_data_are_read(ele, tmp_path, pairs):
+    quick = ["--output-space", "sequence", "--no-report", "--set", "regressor=nearest-input", "-o", "run"]
+    outcome = ele("train", *pairs, *quick)
+    line = "recipe: few-pairs (your own data: the embedding is fixed; --recipe learned learns the loss)"
+    assert f"{line}, with regressor=nearest-input\n" in outcome.err
+    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text())["recipe"] == "few-pairs"
+    wrong = ["train", "--data", "missing.csv", "--output-space", "sequence"]
+    assert fails(ele(*wrong, "--recipe", "lerned"), 2, "no recipe is called 'lerned'", "learned, few-pairs")
+    inside = ele(*wrong, "--set", "regressor.training.epochs=3")
+    assert fails(inside, 2, "regressor.training: unknown option", "'regressor.network.training.epochs'")
+    assert "--recipe" in ele("train", "--help").out
+
+
+def test_the_file_for_data_of_ones_own_names_the_recipe(ele, tmp_path):
+    assert ele("init", "sequence", "--set", "data.file=pairs.csv").code == 0
+    written = tomllib.loads((tmp_path / "sequence.toml").read_text())
+    assert written == {"recipe": "few-pairs", "output": {"name": "sequence"}, "data": {"file": "pairs.csv"}}
 
 
 @pytest.mark.parametrize("command", [["train"], ["debug", "data"]])

@@ -36,7 +36,7 @@ def problems(source: Any, registry: Registry, *overrides: str) -> list[str]:
 def test_defaults_are_filled_in_down_to_nested_choices(registry: Registry) -> None:
     config = load(MINIMAL, registry=registry)
     assert (config.seed, config.device, config.task, config.data) == (0, "auto", None, None)
-    assert config.decoder == Choice(name="candidates")
+    assert config.decoder == Choice(name="search")
     assert config.surrogate.options == {
         "dim": 32,
         "encoder": {"name": "wide", "width": 128},
@@ -56,9 +56,9 @@ def test_choices_may_be_given_as_objects(registry: Registry) -> None:
     assert config.decoder.options["steps"] == 3
 
 
-def test_a_section_without_a_name_keeps_the_default_component(registry: Registry) -> None:
+def test_a_section_without_a_name_keeps_the_component_of_the_recipe(registry: Registry) -> None:
     config = load({**MINIMAL, "surrogate": {"encoder": {"width": 5}, "training": {"rates": [1]}}}, registry=registry)
-    assert config.surrogate.name == "contrastive"
+    assert config.surrogate.name == "parts"
     assert config.surrogate.options["encoder"] == {"name": "wide", "width": 5}
     assert config.surrogate.options["training"] == {"epochs": 20, "rates": [1.0], "patience": 3}
 
@@ -156,7 +156,7 @@ def test_every_problem_is_told_at_once_with_its_path(registry: Registry) -> None
             "data.fil: unknown option; did you mean 'file'?",
             "data.file: is required",
             "data.on_error: should be 'raise' or 'skip' (got 'ignore')",
-            "decoder.name: no decoder is called 'fkae'; did you mean 'fake'? Installed decoders: candidates, fake",
+            "decoder.name: no decoder is called 'fkae'; did you mean 'fake'? Installed decoders: candidates, fake, search",
             "surrogate.encoder.widht: unknown option; did you mean 'width'?",
             "surrogate.second.name: no encoder is called 'wied'; did you mean 'wide'? Installed encoders: deep, wide",
             "surrogate.training.epochs: should be a valid integer (got 'many')",
@@ -181,7 +181,7 @@ def test_every_problem_is_told_at_once_with_its_path(registry: Registry) -> None
         ("seed.more=1", "seed: should be a valid integer (got {'more': 1})"),
         ("surrogate.training=3", "surrogate.training: should be a table (got 3)"),
         ("surrogate.training.rates=[1, 'x']", "surrogate.training.rates.1: should be a valid number (got 'x')"),
-        ("decoder.name=3", "decoder.name: should be a name (got 3); installed decoders: candidates, fake"),
+        ("decoder.name=3", "decoder.name: should be a name (got 3); installed decoders: candidates, fake, search"),
         ("seed", "'seed' is not an override; write it as section.option=value."),
         (".seed=3", "'.seed=3' is not an override; write it as section.option=value."),
     ],

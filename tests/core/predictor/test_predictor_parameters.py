@@ -58,15 +58,23 @@ def test_a_nested_option_is_set_and_the_given_mappings_stay_as_they_are():
     assert before == QUICK
 
 
-@pytest.mark.parametrize("given", [{"regressor": "neural"}, {}])
+@pytest.mark.parametrize("given", [{"regressor": "neural"}, {"recipe": "learned"}])
 def test_an_option_of_a_component_that_is_only_named_or_not_chosen_can_be_set(given):
     predictor = StructuredPredictor("sequence", **given)
-    assert ("regressor__backbone__width" in predictor.get_params()) == bool(given)
+    assert ("regressor__backbone__width" in predictor.get_params()) == ("regressor" in given)
     predictor.set_params(regressor__backbone__width=8)
-    named = {"name": "neural"} if given else {}
+    named = {"name": "neural"} if "regressor" in given else {}
     assert predictor.regressor == {**named, "backbone": {"width": 8}}
     assert predictor.get_params()["regressor__backbone__width"] == 8
     assert predictor.get_params()["regressor__backbone__name"] == "gru"
+
+
+def test_the_option_of_a_component_inside_that_of_the_recipe_is_refused_with_its_name():
+    predictor = StructuredPredictor("sequence")
+    with pytest.raises(ConfigError, match="did you mean 'regressor__network__backbone__width'"):
+        predictor.set_params(regressor__backbone__width=8)
+    predictor.set_params(regressor__network__backbone__width=8)
+    assert predictor.regressor == {"network": {"backbone": {"width": 8}}}
 
 
 @pytest.mark.parametrize("named", ["regressor__backbone", "regressor__backbone__name"])

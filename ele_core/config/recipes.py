@@ -1,0 +1,255 @@
+"""Recipes: the components and sizes of a run that the user does not give. All defaults of components are here.
+
+A recipe gives sections of a configuration for what reading the data found. `learned` learns the loss, as in the paper;
+`few-pairs` uses a fixed embedding. The configuration of a task is a recipe too, under the task's name. What a recipe
+gives is merged with what the user gave, which takes precedence: an option changes the recipe's component, and only a
+name replaces it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, cast
+
+from ele_core.config.resolve import NONE, as_table
+from ele_core.config.schema import RunConfig
+from ele_core.errors import ConfigError, PluginError
+from ele_core.interfaces import Backbone, Choice, InputSpace, OutputSpace, Task
+from ele_core.plugins import Registry
+
+OWN_DATA = "few-pairs"
+"""The recipe for the user's own data, unless another is given."""
+LEAST_STEPS = 500
+"""Steps of a stage whose number of epochs the user did not give, however few the pairs."""
+MOST_STEPS = 12_000
+PASSES = 20
+"""Epochs that a network needs, between these bounds."""
+LARGEST_SKETCH = 4000
+"""Training inputs that a kernel keeps: four thousand solve in seconds."""
+CALIBRATED_FROM = 1000
+"""Training pairs of the user's own from which on some are set aside for the calibration."""
+BARE = {"input": "text", "surrogate": "contrastive", "regressor": "neural", "decoder": "candidates"}
+"""The components of a task that does not name them."""
+
+Sections = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What reading the data found."""
+
+    input: Choice
+    """The input space that reads the values."""
+    inputs: InputSpace[Any]
+    """The same, created and fitted."""
+    space: OutputSpace[Any, Any]
+    """The output space, with the options inferred from the outputs."""
+    pairs: int
+    """Training pairs, without those set aside for the calibration."""
+    calibration: float
+    """Training pairs set aside: a share if below 1, else a number."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A named set of defaults."""
+
+    components: Mapping[str, str]
+    """The component of each section."""
+    tried: tuple[str, ...]
+    """Decoders to choose from on validation pairs, unless the user names one."""
+    does: str
+    """What this recipe does with the loss, for the user."""
+    sized: Callable[[Facts, Registry], Sections]
+    """Options of its components that follow from the data."""
+
+
+def few_pairs(facts: Facts, registry: Registry) -> Sections:
+    """A network and a kernel, added up; a kernel alone if no backbone reads the inputs."""
+    network, kernel = neural(facts, registry), ridge(facts)
+    return {"regressor": {"name": "stacked", "network": network or NONE, "kernel": kernel}}
+
+
+def learned(facts: Facts, registry: Registry) -> Sections:
+    """An encoder made for the structures, and a network; a kernel if no backbone reads the inputs."""
+    batch = min(256, facts.pairs)
+    training = {"epochs": epochs(facts.pairs, batch), "batch_size": batch, "evaluations": 20, "patience": 5}
+    surrogate = {"name": "contrastive", "encoder": encoder_for(facts.space, registry), "training": training}
+    return {"surrogate": surrogate, "regressor": neural(facts, registry) or ridge(facts)}
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "learned": Recipe(
+        {"surrogate": "contrastive", "regressor": "neural", "decoder": "pgd"},
+        ("pgd", "candidates"),
+        "the loss is learned from the structures",
+        learned,
+    ),
+    "few-pairs": Recipe(
+        {"surrogate": "parts", "regressor": "stacked", "decoder": "search"},
+        ("search", "candidates"),
+        "the embedding is fixed",
+        few_pairs,
+    ),
+}
+
+
+def calibration_pairs(pairs: int) -> int:
+    """Return how many of so many training pairs of the user's own to set aside for the calibration."""
+    return min(max(100, pairs // 20), 2000) if pairs >= CALIBRATED_FROM else 0
+
+
+def own_data(given: Mapping[str, Any]) -> bool:
+    """Whether a run is trained on the user's own data, not on those of a task."""
+    return given.get("task") in (None, NONE) or given.get("data") not in (None, NONE)
+
+
+def recipe_name(given: Mapping[str, Any], registry: Registry) -> str:
+    """Return the name of the recipe of a run: as given, else of its task, or that for the user's own data.
+
+    Raises `ConfigError` if there is no such recipe, and `PluginError` if there is no such task.
+    """
+    name = given.get("recipe")
+    if name in (None, NONE):
+        task = named_task(given)
+        return OWN_DATA if own_data(given) or task is None else cast("str", task["name"])
+    known = [*RECIPES, *registry.names("task")]
+    if name not in known:
+        close = get_close_matches(str(name), known, n=1)
+        guess = f"did you mean '{close[0]}'? " if close else ""
+        tasks = ", ".join(known[len(RECIPES) :]) or "none"
+        raise ConfigError(f"recipe: no recipe is called {name!r}; {guess}Recipes: {', '.join(RECIPES)}; tasks: {tasks}")
+    return cast("str", name)
+
+
+def recipe_sections(name: str, given: Mapping[str, Any], facts: Facts | None, registry: Registry) -> Sections:
+    """Return the sections of a recipe, as far as they are known: without `facts`, sizes are missing.
+
+    The spaces are those of the given task, else as the data were read.
+    """
+    own, task = own_data(given), named_task(given)
+    spaces = {} if task is None else task_sections(task, registry, own)
+    spaces = {key: section for key, section in spaces.items() if key in ("input", "output")}
+    if name not in RECIPES:
+        chosen = task if task is not None and task["name"] == name else {"name": name}
+        sections = {**BARE, **task_sections(chosen, registry, own)}
+        sections.pop("output", None)
+        sections["input"] = BARE["input"]
+    else:
+        recipe = RECIPES[name]
+        sections = {"input": BARE["input"], **recipe.components, **(recipe.sized(facts, registry) if facts else {})}
+        if "name" not in tabled(given.get("decoder")) and "selection" not in given:
+            sections["selection"] = {"decoders": list(recipe.tried)}
+    if facts is not None:
+        sections |= {"input": as_table(facts.input), "calibration": {"pairs": facts.calibration}}
+    return {**sections, **spaces}
+
+
+def default_components(name: str | None, registry: Registry) -> Sections:
+    """Return the components of a recipe for the user's own data, without options that follow from the data."""
+    given = {"recipe": name}
+    return recipe_sections(recipe_name(given, registry), given, None, registry)
+
+
+def task_sections(task: Mapping[str, Any], registry: Registry, own: bool) -> Sections:
+    """Return the configuration of a task, given as a table; with `own` data without labels and sizes of its outputs.
+
+    These are the required options of the output space, which it infers from data.
+    """
+    cls = cast("type[Task]", registry.get("task", task["name"]))
+    found = cls.defaults_for({key: value for key, value in task.items() if key != "name"})
+    sections = {key: as_table(value) if isinstance(value, Choice) else value for key, value in found.items()}
+    output = sections.get("output")
+    if own and isinstance(output, Mapping):
+        fields = registry.get("output", output["name"]).Config.model_fields
+        kept = {key: value for key, value in output.items() if key not in fields or not fields[key].is_required()}
+        sections["output"] = kept
+    return sections
+
+
+def recipe_line(config: RunConfig) -> str:
+    """Return a line for the user: which recipe a run took and why, and which components were given instead."""
+    name, given = config.recipe, config.given
+    recipe = RECIPES.get(name or "")
+    why = "as given" if given.get("recipe") else "your own data" if own_data(given) else "the task's own configuration"
+    if recipe is None:
+        return f"recipe: {name} ({why})"
+    chosen = {kind: getattr(config, kind).name for kind in recipe.components}
+    others = [f"{kind}={own}" for kind, own in chosen.items() if own != recipe.components[kind]]
+    others = [each for each in others if not (each.startswith("decoder=") and config.selection.decoders)]
+    if chosen["surrogate"] == recipe.components["surrogate"]:
+        why += f": {recipe.does}" + ("" if name == "learned" else "; --recipe learned learns the loss")
+    return f"recipe: {name} ({why})" + (f", with {', '.join(others)}" if others else "")
+
+
+# -- sizes that follow from the data --------------------------------------------------------------------------------
+
+
+def neural(facts: Facts, registry: Registry) -> Sections | None:
+    """Return a network on inputs with a budget of steps for the pairs; None if no backbone reads the inputs."""
+    backbone = facts.inputs.defaults(facts.pairs).get("backbone") or backbone_for(facts.inputs, registry)
+    if backbone is None:
+        return None
+    batch = 64 if facts.pairs < 10_000 else 128
+    training = {
+        "epochs": epochs(facts.pairs, batch),
+        "batch_size": batch,
+        "learning_rate": 2e-3,
+        "weight_decay": 0.01,
+        "evaluations": 20,
+        "patience": 5,
+    }
+    return {"name": "neural", "backbone": dict(backbone), "training": training}
+
+
+def ridge(facts: Facts) -> Sections:
+    """Return a kernel on inputs that keeps as many of them as it can solve for."""
+    own = facts.inputs.defaults(facts.pairs).get("kernel", {})
+    return {"name": "sketched-ridge", "sketch": {"size": min(facts.pairs, LARGEST_SKETCH)}, **own}
+
+
+def epochs(pairs: int, batch: int) -> float:
+    """Return the passes over the pairs that give a network neither few nor too many steps."""
+    steps = min(max(PASSES * pairs / batch, 2 * LEAST_STEPS), MOST_STEPS)
+    return round(steps * min(batch, pairs) / pairs, 2)
+
+
+def backbone_for(inputs: InputSpace[Any], registry: Registry) -> Sections | None:
+    """Return the first installed backbone that accepts the input space, or None."""
+    for name in registry.names("backbone"):
+        backbone: type[Backbone] | None = accepting(registry, "backbone", name, inputs)
+        if backbone is not None:
+            return {"name": name}
+    return None
+
+
+def encoder_for(space: OutputSpace[Any, Any], registry: Registry) -> Sections:
+    """Return the first installed encoder that accepts the output space, preferring one that does not accept all."""
+    found = {name: accepting(registry, "encoder", name, space) for name in registry.names("encoder")}
+    fitting = {name: cls for name, cls in found.items() if cls is not None}
+    special = [name for name, cls in fitting.items() if "accepts" in vars(cls)]
+    return {"name": (special or list(fitting))[0]}
+
+
+def accepting(registry: Registry, kind: Any, name: str, space: Any) -> type[Any] | None:
+    """Return the component if it can be loaded and accepts a space, else None."""
+    try:
+        cls: type[Any] = registry.get(kind, name)
+        cls.accepts(space)
+    except (ConfigError, PluginError):
+        return None
+    return cls
+
+
+def named_task(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the section of the task if it has a name, else None."""
+    task = tabled(given.get("task"))
+    return task if isinstance(task.get("name"), str) and task["name"] != NONE else None
+
+
+def tabled(value: Any) -> Mapping[str, Any]:
+    """Return a section as a table; an empty one if it is not given or not a section."""
+    table = as_table(value)
+    return table if isinstance(table, Mapping) else {}
