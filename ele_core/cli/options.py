@@ -255,7 +255,7 @@ def processes(command: Command) -> Command:
 
         sys.exit(launch(count, sys.argv[1:]))
 
-    return shared  # type: ignore[return-value]
+    return shared  # type: ignore[no-any-return]
 
 
 def source_or_data(on_error: str) -> Decorator:

@@ -18,9 +18,9 @@ from ele_core.config.recipes import LEAST_STEPS, RECIPES, Facts, own_data, recip
 from ele_core.config.resolve import as_table, merge, validate
 from ele_core.config.schema import RunConfig, dump, with_output
 from ele_core.errors import ConfigError, PluginError, UnknownComponent
-from ele_core.interfaces import Choice
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.types import Choice
 
 LARGEST = 4 << 20
 """Bytes of the largest configuration file that is read."""

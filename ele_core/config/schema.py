@@ -16,9 +16,10 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr
 
 from ele_core.config.resolve import NONE, ByRecipe, Inferred, Shape, as_table, resolve
-from ele_core.interfaces import Choice, ComponentConfig, Kind, Takes
+from ele_core.interfaces import ComponentConfig
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.types import Choice, Kind, Takes
 
 
 def _device(name: str) -> str:

@@ -228,10 +228,9 @@ def test_without_its_file_the_row_says_what_it_needs(tmp_path):
 MAY_NAME = (
     Path("ele_core/components"),
     Path("ele_core/plugin.py"),
-    Path("ele_core/config/schema.py"),
-    Path("ele_core/config/suggest.py"),
+    Path("ele_core/config/recipes.py"),
 )
-"""The components themselves, the plugin that lists them, and the defaults of a configuration and of own data."""
+"""The components themselves, the plugin that lists them, and the recipes, which hold all defaults."""
 OTHER_MEANING = {
     "candidates": "the structures that decoders choose from: a section of every configuration and a column",
     "embedding": "the space of the surrogate, and an option of a backbone",

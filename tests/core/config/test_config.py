@@ -156,7 +156,8 @@ def test_every_problem_is_told_at_once_with_its_path(registry: Registry) -> None
             "data.fil: unknown option; did you mean 'file'?",
             "data.file: is required",
             "data.on_error: should be 'raise' or 'skip' (got 'ignore')",
-            "decoder.name: no decoder is called 'fkae'; did you mean 'fake'? Installed decoders: candidates, fake, search",
+            "decoder.name: no decoder is called 'fkae'; did you mean 'fake'? "
+            "Installed decoders: candidates, fake, search",
             "surrogate.encoder.widht: unknown option; did you mean 'width'?",
             "surrogate.second.name: no encoder is called 'wied'; did you mean 'wide'? Installed encoders: deep, wide",
             "surrogate.training.epochs: should be a valid integer (got 'many')",
