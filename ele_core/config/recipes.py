@@ -227,11 +227,18 @@ def backbone_for(inputs: InputSpace[Any], registry: Registry) -> Sections | None
 
 
 def encoder_for(space: OutputSpace[Any, Any], registry: Registry) -> Sections:
-    """Return the first installed encoder that accepts the output space, preferring one that does not accept all."""
+    """Return an installed encoder that accepts the output space.
+
+    One that accepts only some spaces is preferred to one for all, and one of the same package to others.
+    """
     found = {name: accepting(registry, "encoder", name, space) for name in registry.names("encoder")}
     fitting = {name: cls for name, cls in found.items() if cls is not None}
-    special = [name for name, cls in fitting.items() if "accepts" in vars(cls)]
-    return {"name": (special or list(fitting))[0]}
+    own = type(space).__module__.partition(".")[0]
+
+    def preference(name: str) -> tuple[bool, bool]:
+        return "accepts" not in vars(fitting[name]), fitting[name].__module__.partition(".")[0] != own
+
+    return {"name": min(fitting, key=preference)}
 
 
 def accepting(registry: Registry, kind: Any, name: str, space: Any) -> type[Any] | None:
