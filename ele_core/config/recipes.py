@@ -229,14 +229,17 @@ def backbone_for(inputs: InputSpace[Any], registry: Registry) -> Sections | None
 def encoder_for(space: OutputSpace[Any, Any], registry: Registry) -> Sections:
     """Return an installed encoder that accepts the output space.
 
-    One that accepts only some spaces is preferred to one for all, and one of the same package to others.
+    One that accepts only some spaces is preferred to one for all, one of the same package to others, and of several
+    the one that its plugin lists first.
     """
     found = {name: accepting(registry, "encoder", name, space) for name in registry.names("encoder")}
     fitting = {name: cls for name, cls in found.items() if cls is not None}
+    listed = [record.name for plugin in registry.plugins() for record in plugin.records.get("encoder", ())]
     own = type(space).__module__.partition(".")[0]
 
-    def preference(name: str) -> tuple[bool, bool]:
-        return "accepts" not in vars(fitting[name]), fitting[name].__module__.partition(".")[0] != own
+    def preference(name: str) -> tuple[bool, bool, int]:
+        cls, place = fitting[name], listed.index(name.rpartition(":")[2])
+        return "accepts" not in vars(cls), cls.__module__.partition(".")[0] != own, place
 
     return {"name": min(fitting, key=preference)}
 
