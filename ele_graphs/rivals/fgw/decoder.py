@@ -10,9 +10,8 @@ from torch import Tensor
 
 from ele_core import ComponentConfig, Context, Decoder, Decoding, Problem, Surrogate
 from ele_graphs.graphs.batch import Graphs
-from ele_graphs.rivals.fgw.barycenter import barycenters
-from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs, harden
-from ele_graphs.rivals.fgw.surrogate import FusedSurrogate, require_fused
+from ele_graphs.rivals.fgw.distance import SoftGraphs, harden
+from ele_graphs.rivals.fgw.surrogate import FusedSurrogate, barycenters, require_fused
 
 
 class BarycenterDecoder(Decoder):

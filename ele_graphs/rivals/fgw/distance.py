@@ -1,18 +1,58 @@
-"""Fused Gromov-Wasserstein distances of many pairs of small graphs, with their transport plans."""
+"""Graphs as the fused Gromov-Wasserstein distance sees them, and the distances of many pairs of them, with their plans."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs
+from ele_core import ConfigError, Tensors
+from ele_graphs.graphs.batch import Graphs, compact, without_loose_edges
 from ele_graphs.threads import Flag, in_threads
 
 if TYPE_CHECKING:
     from ele_graphs.rivals.fgw.kernels import Floats, Ints
+
+EDGE = 1
+"""The label that every edge gets, because the distance ignores edge labels; for bonds it is usually "single"."""
+
+
+@dataclass(frozen=True, eq=False)
+class SoftGraphs(Tensors):
+    """B graphs, their nodes first, padded with zeros to m nodes; entries may lie between 0 and 1.
+
+    features: (B, m, T) shares of the node labels; structure: (B, m, m) symmetric, the weight of each edge;
+    sizes: (B,) int64.
+    """
+
+    features: Tensor
+    structure: Tensor
+    sizes: Tensor
+
+    @property
+    def real(self) -> Tensor:
+        """(B, m) bool: which rows are nodes."""
+        return torch.arange(self.features.shape[1], device=self.sizes.device) < self.sizes[:, None]
+
+
+def soften(graphs: Graphs, labels: int) -> SoftGraphs:
+    """Convert packed graphs of `labels` node labels: features are one-hot, the structure is the adjacency matrix."""
+    graphs = compact(without_loose_edges(graphs))
+    one_hot = torch.nn.functional.one_hot(graphs.nodes.long(), labels + 1)[:, :, 1:]
+    return SoftGraphs(one_hot.float(), (graphs.edges != 0).float(), graphs.sizes)
+
+
+def harden(soft: SoftGraphs, threshold: float = 0.5) -> Graphs:
+    """Round to packed graphs: the likeliest label of each node, and the edges above `threshold`, all with label 1."""
+    real = soft.real
+    nodes = (soft.features.argmax(dim=2) + 1) * real
+    edges = (soft.structure > threshold) & real[:, :, None] & real[:, None, :]
+    edges &= ~torch.eye(edges.shape[1], dtype=torch.bool, device=edges.device)
+    return Graphs(nodes.char(), (edges * EDGE).char())
+
 
 Solver = Literal["compiled", "pot"]
 Pairs: TypeAlias = Tensor
@@ -48,8 +88,6 @@ def fused_distances(
     if pairs is None:
         pairs = torch.arange(len(first)).unsqueeze(1).expand(-1, 2)
     if solver == "pot":
-        from ele_graphs.rivals.fgw.pot import solve_with_pot
-
         return solve_with_pot(first, second, pairs, tradeoff, plans)
     return _solve_compiled(first, second, pairs, tradeoff, starts, plans)
 
@@ -97,3 +135,41 @@ def _arrays(soft: SoftGraphs) -> tuple[Floats, Floats, Ints]:
     fields = (field.detach().to("cpu", torch.float64).contiguous() for field in (soft.features, soft.structure))
     features, structure = (field.numpy() for field in fields)
     return features, structure, soft.sizes.cpu().contiguous().numpy()
+
+
+def pot() -> ModuleType:
+    """Import POT, which is a hundred times slower than the compiled solver and checks it. Raises `ConfigError` if it is not installed."""
+    try:
+        import ot  # type: ignore[import-untyped]  # POT has no types
+    except ImportError as missing:
+        what = "solver 'pot' needs POT, which is not installed."
+        fix = "Install it with: pip install 'explicit-loss-embedding[baselines]', or use the solver 'compiled'."
+        raise ConfigError(what, where="surrogate.solver", fix=fix) from missing
+    return ot  # type: ignore[no-any-return]
+
+
+def solve_with_pot(
+    first: SoftGraphs, second: SoftGraphs, pairs: Pairs, tradeoff: float, start: Tensor | None
+) -> Transport:
+    """As `fused_distances`; without `start`, POT begins with the product of the marginals."""
+    solve = pot().gromov.fused_gromov_wasserstein
+    nodes = max(first.features.shape[1], second.features.shape[1])
+    plans = torch.zeros(len(pairs), nodes, nodes, dtype=torch.float64)
+    values = torch.zeros(len(pairs), dtype=torch.float64)
+    for row, (a, b) in enumerate(pairs.tolist()):
+        n, m = int(first.sizes[a]), int(second.sizes[b])
+        if n == 0 or m == 0:
+            values[row] = 0.0 if n == m else 2 - tradeoff
+            continue
+        features_a, features_b = first.features[a, :n].double(), second.features[b, :m].double()
+        plan, log = solve(
+            torch.cdist(features_a, features_b).square().detach().numpy(),
+            first.structure[a, :n, :n].detach().double().numpy(),
+            second.structure[b, :m, :m].detach().double().numpy(),
+            alpha=tradeoff,
+            G0=None if start is None else start[row, :n, :m].double().numpy(),
+            log=True,
+        )
+        plans[row, :n, :m] = torch.from_numpy(plan)
+        values[row] = float(log["fgw_dist"])
+    return Transport(values, plans)

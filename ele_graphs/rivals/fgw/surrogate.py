@@ -3,17 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import ComponentConfig, ConfigError, Context, OutputSpace, Surrogate
+from ele_core import ComponentConfig, ConfigError, Context, ModelError, OutputSpace, Surrogate
 from ele_graphs.graphs.space import GraphSpace
-from ele_graphs.rivals.fgw.distance import Pairs, Solver, Transport, fused_distances
-from ele_graphs.rivals.fgw.measure import Layout
-from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs, soften
+from ele_graphs.rivals.fgw.distance import Pairs, SoftGraphs, Solver, Transport, fused_distances, pot, soften
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Graphs of at most m nodes and T labels as rows: weight, number of nodes, features, half of the structure.
+
+    A structure y is one graph of weight 1, which is its embedding. A query is k of them, one after the other.
+    """
+
+    nodes: int
+    labels: int
+
+    @property
+    def width(self) -> int:
+        """Numbers per graph: 2 + m T + m (m + 1) / 2, with the diagonal, which barycenters have."""
+        return 2 + self.nodes * self.labels + self.nodes * (self.nodes + 1) // 2
+
+    def pack(self, weights: Tensor, graphs: SoftGraphs) -> Tensor:
+        """Weights (B, k) and B k graphs → (B, k · width)."""
+        upper = self._upper(weights.device)
+        parts = [
+            weights.reshape(-1, 1),
+            graphs.sizes.unsqueeze(1),
+            graphs.features.flatten(start_dim=1),
+            graphs.structure[:, upper[0], upper[1]],
+        ]
+        return torch.cat([part.to(weights.dtype) for part in parts], dim=1).reshape(
+            len(weights), weights.shape[1] * self.width
+        )
+
+    def unpack(self, rows: Tensor) -> tuple[Tensor, SoftGraphs]:
+        """The inverse of `pack`: weights (B, k), and B k graphs."""
+        if rows.shape[1] % self.width:
+            what = f"a query of {rows.shape[1]} numbers cannot be split into graphs of {self.width} numbers each."
+            raise ModelError(what, where="surrogate fgw", fix="Use the regressor 'fgw-ridge' or 'fgw-templates'.")
+        each = rows.reshape(-1, self.width)
+        sizes = [1, 1, self.nodes * self.labels, self.nodes * (self.nodes + 1) // 2]
+        weights, counts, features, triangle = each.split(sizes, dim=1)
+        upper = self._upper(rows.device)
+        structure = rows.new_zeros(len(each), self.nodes, self.nodes)
+        structure[:, upper[0], upper[1]] = triangle
+        structure[:, upper[1], upper[0]] = triangle
+        count = counts.flatten().round().long().clamp(0, self.nodes)
+        graphs = SoftGraphs(features.reshape(-1, self.nodes, self.labels), structure, count)
+        return weights.reshape(len(rows), rows.shape[1] // self.width), graphs
+
+    def _upper(self, device: torch.device) -> Tensor:
+        return torch.triu_indices(self.nodes, self.nodes, device=device)
+
 
 CHUNK = 1 << 15
 """Pairs solved at once: their plans take a few dozen MiB."""
@@ -47,8 +95,6 @@ class FusedSurrogate(Surrogate):
             what = f"surrogate fgw compares graphs, and {type(space).__name__} is not a space of graphs."
             raise ConfigError(what, where="surrogate", fix='Take surrogate = {name = "contrastive"}.')
         if self.config.solver == "pot":
-            from ele_graphs.rivals.fgw.pot import pot
-
             pot()  # raises now if it is not installed
         self.layout = Layout(space.max_nodes, len(space.node_labels))
 
@@ -119,3 +165,42 @@ def require_fused(component: str, surrogate: Surrogate) -> FusedSurrogate:
         return surrogate
     what = f"'{component}' needs weighted graphs as queries, which surrogate {type(surrogate).__name__} does not take."
     raise ConfigError(what, where="surrogate", fix='Set surrogate = "fgw".')
+
+
+UNCHANGED = 1e-9
+
+
+def barycenters(
+    start: SoftGraphs, graphs: SoftGraphs, weights: Tensor, surrogate: FusedSurrogate, rounds: int
+) -> SoftGraphs:
+    """Minimise Σ_k w_k FGW(g, g_k) over graphs g of the sizes of `start` (B): graphs (B · k), weights (B, k) ≥ 0.
+
+    Block coordinate descent: plans to each graph for a fixed g, then the best g for fixed plans, in turn. It ends after
+    `rounds`, or when no plan changes. Differentiable in graphs and weights, with the plans held fixed.
+    """
+    weights = weights / weights.sum(dim=1, keepdim=True)
+    if not len(weights):
+        return start
+    center, plans = start, None
+    owner = torch.arange(len(weights)).repeat_interleave(weights.shape[1])
+    pairs = torch.stack([owner, torch.arange(len(owner))], dim=1)
+    for _ in range(rounds):
+        found = surrogate.distances(center.map(Tensor.detach), graphs.map(Tensor.detach), pairs, plans).plans
+        center = average(graphs, weights, found, start.sizes)
+        if plans is not None and (found - plans).abs().max() < UNCHANGED:
+            break
+        plans = found
+    return center
+
+
+def average(graphs: SoftGraphs, weights: Tensor, plans: Tensor, sizes: Tensor) -> SoftGraphs:
+    """The best graphs of `sizes` (B,) for given plans T_k (B · k, m, m) from them to `graphs`.
+
+    F = n Σ_k w_k T_k F_k and A = n² Σ_k w_k T_k A_k T_kᵀ, n being the size.
+    """
+    plans = plans.to(weights.dtype)
+    scaled = weights.reshape(-1, 1, 1) * plans
+    features = (scaled @ graphs.features).unflatten(0, weights.shape).sum(dim=1)
+    structure = (scaled @ graphs.structure @ plans.mT).unflatten(0, weights.shape).sum(dim=1)
+    mass = sizes.to(weights.dtype)[:, None, None]
+    return SoftGraphs(mass * features, mass.square() * structure, sizes)

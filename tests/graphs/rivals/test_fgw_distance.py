@@ -12,11 +12,8 @@ from torch import Tensor
 from ele_core.errors import ConfigError
 from ele_graphs.graphs.batch import Graphs, compact, permute
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
-from ele_graphs.rivals.fgw import pot as pot_module
-from ele_graphs.rivals.fgw.barycenter import average, barycenters
-from ele_graphs.rivals.fgw.distance import fused_distances, objective
-from ele_graphs.rivals.fgw.soft_graphs import SoftGraphs, harden, soften
-from ele_graphs.rivals.fgw.surrogate import FusedSurrogate
+from ele_graphs.rivals.fgw.distance import SoftGraphs, fused_distances, harden, objective, soften
+from ele_graphs.rivals.fgw.surrogate import FusedSurrogate, average, barycenters
 
 LABELS = 3
 needs_pot = pytest.mark.skipif(importlib.util.find_spec("ot") is None, reason="POT is not installed")
@@ -186,4 +183,3 @@ def test_missing_pot_is_one_sentence_with_the_command(monkeypatch: pytest.Monkey
     monkeypatch.setitem(__import__("sys").modules, "ot", None)
     with pytest.raises(ConfigError, match=r"pip install 'explicit-loss-embedding\[baselines\]'"):
         surrogate(solver="pot")
-    assert pot_module.__doc__

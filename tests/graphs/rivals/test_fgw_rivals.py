@@ -19,7 +19,7 @@ from ele_core.types import Candidates, Problem
 from ele_graphs.graphs.batch import Graphs, compact, repad
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.rivals.fgw.decoder import BarycenterDecoder
-from ele_graphs.rivals.fgw.soft_graphs import harden
+from ele_graphs.rivals.fgw.distance import harden
 from ele_graphs.rivals.fgw.surrogate import FusedSurrogate
 
 SMILES = [f"{start}{'C' * n}{end}" for start in ("N", "O", "") for n in range(1, 6) for end in ("O", "N", "F", "C(C)C")]
