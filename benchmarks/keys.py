@@ -20,9 +20,9 @@ from ele_core import Context
 from ele_core.files.atomic import write_text
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_graphs.graphs.batch import permute
-from ele_graphs.molecules import cache, sources
+from ele_graphs.molecules import sources
 from ele_graphs.molecules.space import MoleculeSpace
-from ele_graphs.moses.files import moses
+from ele_graphs.moses import moses
 
 ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br")
 CHUNK = 1 << 14
@@ -48,11 +48,11 @@ def main() -> None:
         write_text(options.output, json.dumps(result, indent=2) + "\n")
 
 
-def checked(name: str, source: cache.Source, size: int) -> list[dict[str, object]]:
+def checked(name: str, source: sources.Source, size: int) -> list[dict[str, object]]:
     """Collisions and unstable keys of the molecules of a source, without and with resonance."""
     context = Context(0, torch.device("cpu"), ConsoleMonitor())
     plain = MoleculeSpace(MoleculeSpace.Config(elements=ELEMENTS, max_atoms=size))
-    molecules = cache.load(source, plain.limits(min_atoms=2), context)
+    molecules = sources.load(source, plain.limits(min_atoms=2), context)
     texts = molecules.smiles
     generator = torch.Generator().manual_seed(0)
     rows = []

@@ -25,8 +25,7 @@ import torch
 from ele_core.runs.run import Run, context_for
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import ConsoleMonitor
-from ele_graphs.ms2mol.drawing import drawn
-from ele_graphs.ms2mol.retrieval import Candidates, at_random, de_novo, measured
+from ele_graphs.ms2mol.retrieval import Candidates, at_random, de_novo, drawn, measured
 from ele_graphs.ms2mol.rivals import FingerprintNetwork, ModifiedCosine
 
 RIVALS = {"modified-cosine": ModifiedCosine(), "fingerprints": FingerprintNetwork(), "random": None}

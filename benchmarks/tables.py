@@ -18,11 +18,10 @@ from typing import Any
 from ele_core import Reference, Table
 from ele_core.experiments.reproduce.tables import ComparisonTable, read_records, up_to_date
 from ele_graphs.coloring.task import Coloring
-from ele_graphs.fp2mol.studies import QM9_TABLE
-from ele_graphs.fp2mol.task import FingerprintToMolecule
+from ele_graphs.fp2mol import QM9_TABLE, FingerprintToMolecule
 from ele_graphs.smi2mol.studies import TABLE1
 from ele_graphs.smi2mol.task import SmilesToMolecule
-from ele_sequences.g2p.studies import TABLE as G2P
+from ele_sequences.g2p.task import TABLE as G2P
 from ele_sequences.g2p.task import GraphemesToPhonemes
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -90,14 +90,14 @@ def ele_input_spaces() -> Iterator[Record]:
     )
     yield Record(
         "smiles",
-        "ele_graphs.molecules.smiles_input:SmilesInput",
+        "ele_graphs.molecules.inputs:SmilesInput",
         "SMILES as texts, optionally rewritten at random in training.",
         needs=("rdkit",),
         extra="molecules",
     )
     yield Record(
         "fingerprint",
-        "ele_graphs.molecules.fingerprint_input:FingerprintInput",
+        "ele_graphs.molecules.inputs:FingerprintInput",
         "Morgan fingerprints, from SMILES or as bits.",
         needs=("rdkit",),
         extra="molecules",
@@ -132,14 +132,14 @@ def ele_tasks() -> Iterator[Record]:
     )
     yield Record(
         "moses",
-        "ele_graphs.moses.task:Moses",
+        "ele_graphs.moses:Moses",
         "MOSES: from a SMILES string to its molecule of up to 26 atoms.",
         needs=("rdkit",),
         extra="molecules",
     )
     yield Record(
         "fp2mol",
-        "ele_graphs.fp2mol.task:FingerprintToMolecule",
+        "ele_graphs.fp2mol:FingerprintToMolecule",
         "QM9 or MOSES: from a Morgan fingerprint to its molecule.",
         needs=("rdkit",),
         extra="molecules",

@@ -3,19 +3,123 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from math import ceil
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from pydantic import Field
 
-from ele_core import ComponentConfig, ConfigError, Context, DataSet, OutputSpace, Reference, Study, Task, fingerprint
-from ele_graphs.coloring.files import load
-from ele_graphs.coloring.pictures import LEAST_CELLS, NAMES, Pictures
-from ele_graphs.coloring.studies import STUDIES, TEN, TWENTY
+from ele_core import (
+    ComponentConfig,
+    ConfigError,
+    Context,
+    DataSet,
+    OutputSpace,
+    Reference,
+    Row,
+    Scale,
+    Study,
+    Table,
+    Task,
+    fingerprint,
+    replace_folder,
+)
+from ele_graphs.coloring.pictures import BLOCK, LEAST_CELLS, NAMES, Pictures, draw
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
+from ele_graphs.molecules.sources import cache_folder
+
+TEN, TWENTY = "Any2Graph V2, up to 10 cells", "Any2Graph V2, up to 20 cells"
+"""The published results."""
+EPOCHS = "regressor.training.epochs={}"
+FEW = ("task.size=5000", "task.validation=200", "task.test=200")
+COPYING = ("regressor=nearest-input", "decoder=candidates")
+"""The graph of the nearest training picture."""
+CONTRASTIVE = (
+    "surrogate=contrastive",
+    "surrogate.dim=128",
+    "surrogate.encoder=rgcn",
+    "surrogate.encoder.width=64",
+    "surrogate.encoder.layers=3",
+    "decoder=pgd",
+)
+"""The paper's way: a learned embedding, and projected gradient descent."""
+CONTRASTIVE_SCALES = {
+    "small": ("surrogate.training.epochs=20", EPOCHS.format(6)),
+    "full": ("surrogate.training.epochs=1", EPOCHS.format(1)),
+}
+
+
+def scales(cells: int, overrides: Sequence[str]) -> dict[str, Scale]:
+    """The sizes of the experiment."""
+    small = f"5,000 training pictures of up to {cells} cells and 200 for the test; about ten minutes on two cores."
+    full = f"100,000 training pictures of up to {cells} cells and 1,000 for the test; about an hour on two cores."
+    return {"small": Scale(small, (*FEW, *overrides)), "full": Scale(full, overrides)}
+
+
+def rows(reference: str, epochs: Mapping[str, Sequence[str]]) -> tuple[Row, ...]:
+    """The methods; `epochs` are those of the network, by scale."""
+    return (
+        Row("copying", COPYING, minutes={"small": 1, "full": 5}),
+        Row("candidates", ("decoder=candidates",), epochs, minutes={"small": 3, "full": 20}),
+        Row("search", (), epochs, reference=reference, minutes={"small": 3, "full": 22}),
+        Row("contrastive, pgd", CONTRASTIVE, CONTRASTIVE_SCALES, minutes={"small": 5, "full": 25}),
+    )
+
+
+STUDIES = (
+    Table(
+        name="coloring",
+        title="Graphs of up to 10 coloured cells from pictures",
+        scales=scales(10, ()),
+        metrics=("exact", "ged_with_edges"),
+        rows=rows(TEN, {"small": (EPOCHS.format(6),)}),
+    ),
+    Table(
+        name="coloring-20",
+        title="Graphs of up to 20 coloured cells from pictures",
+        scales=scales(20, ("output.max_nodes=20",)),
+        metrics=("exact", "ged_with_edges"),
+        rows=rows(TWENTY, {"small": (EPOCHS.format(6),)}),
+    ),
+)
+
+
+FORMAT = 1
+"""Part of the hash: raise it when other pictures are drawn, which invalidates old caches."""
+FIELDS = ("pixels", "nodes", "edges")
+
+
+def load(count: int, max_cells: int, seed: int, part: int, context: Context) -> Pictures:
+    """Load pictures from the cache, or draw and cache them; pictures of another `part` are other ones."""
+    key = hashlib.sha256(json.dumps([FORMAT, count, max_cells, seed, part]).encode()).hexdigest()[:32]
+    folder = cache_folder() / "coloring" / key
+    found = opened(folder, count)
+    if found is None:
+        blocks = context.monitor.progress(
+            draw(count, max_cells, seed, part), description="drawing pictures", total=ceil(count / BLOCK)
+        )
+        parts = list(blocks)
+        found = Pictures(*(np.concatenate([getattr(block, field) for block in parts]) for field in FIELDS))
+        with replace_folder(folder) as fresh:
+            for field in FIELDS:
+                np.save(fresh / f"{field}.npy", getattr(found, field))
+    return found
+
+
+def opened(folder: Path, count: int) -> Pictures | None:
+    """Open cached pictures without reading them into memory; None if they are missing or damaged."""
+    try:
+        # Copy-on-write: torch needs writable memory, and the file must not change.
+        found = Pictures(*(np.load(folder / f"{field}.npy", mmap_mode="c") for field in FIELDS))
+    except (OSError, ValueError):
+        return None
+    return found if all(len(getattr(found, field)) == count for field in FIELDS) else None
+
 
 MOST_CELLS = 20
 SOURCE = "Any2Graph (Krzakala et al., arXiv:2402.12269), Coloring"

@@ -1,4 +1,4 @@
-"""Sources of molecules: QM9 in the package qm9pack, and files of SMILES such as GDB-11."""
+"""Sources of molecules (QM9 in the package qm9pack, files of SMILES such as GDB-11), read once and cached."""
 
 from __future__ import annotations
 
@@ -7,15 +7,186 @@ import gzip
 import hashlib
 import importlib.util
 import io
+import json
+import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from math import ceil
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, BinaryIO
 
-from ele_core import DataError
-from ele_graphs.molecules.cache import Source
+import numpy as np
+import torch
+
+from ele_core import Context, DataError, Rejected, replace_folder
+from ele_graphs.graphs.batch import CompactGraphs
+
+if TYPE_CHECKING:
+    from ele_graphs.molecules.rdkit_adapter import Limits
+    from ele_graphs.molecules.reader import Block
+
+FORMAT = 1
+"""Part of the hash: changing it invalidates old caches."""
+KEPT_REJECTED = 100_000
+"""At most this many refused rows are listed; the others are only counted by reason."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of SMILES: each call of `texts()` streams them from the start."""
+
+    name: str
+    sha256: str
+    count: int
+    texts: Callable[[], Iterable[str]]
+    rows: Sequence[int] | None = None
+    """The row of each text in the whole source. None: text i is row i."""
+
+    def at(self, rows: Sequence[int]) -> Source:
+        """The same source restricted to `rows`, given in increasing order."""
+        digest = hashlib.sha256(f"{self.sha256} {list(rows)}".encode()).hexdigest()
+        return Source(self.name, digest, len(rows), lambda: _only(self.texts(), rows), rows)
+
+    def draw(self, seed: int, *sizes: int | None) -> list[Source]:
+        """Disjoint parts of `sizes` rows, chosen by the seed; None, only at the end, means all rows that are left.
+
+        A part does not depend on the sizes of those after it.
+        """
+        order = torch.randperm(self.count, generator=torch.Generator().manual_seed(seed))
+        parts, start = [], 0
+        for size in sizes:
+            rows = order[start:] if size is None else order[start : start + size]
+            start += len(rows)
+            parts.append(self if len(rows) == self.count else self.at(rows.sort().values.tolist()))
+        return parts
+
+
+@dataclass(frozen=True)
+class Molecules:
+    """Molecules that were read; `reasons` counts all refused rows, `rejected` lists the first 100,000."""
+
+    graphs: CompactGraphs
+    folder: Path
+    reasons: Counter[str]
+    rows: Sequence[int] | None = None
+    """The row of each text in the whole source, refused texts included. None: text i is row i."""
+
+    @property
+    def smiles(self) -> list[str]:
+        """The canonical SMILES of each molecule."""
+        return (self.folder / "smiles.txt").read_text(encoding="utf-8").splitlines()
+
+    @property
+    def rejected(self) -> list[Rejected]:
+        """The rows of the whole source that were refused, each with its reason."""
+        with (self.folder / "rejected.jsonl").open(encoding="utf-8") as lines:
+            found = [Rejected(*json.loads(line)) for line in lines]
+        rows = self.rows
+        return found if rows is None else [replace(each, row=rows[each.row]) for each in found]
+
+
+def load(source: Source, limits: Limits, context: Context, processes: int | None = None) -> Molecules:
+    """Load the molecules of `source` within `limits` from the cache, or read them in parallel and cache them."""
+    from ele_graphs.molecules.rdkit_adapter import VERSION
+
+    options = {name: value for name, value in asdict(limits).items() if name != "charges" or value}  # 0.1.0 had none
+    key = json.dumps([FORMAT, source.sha256, options, VERSION])
+    folder = cache_folder() / "molecules" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    found = _open(folder)
+    if found is None:
+        _read(source, limits, folder, context, processes)
+        found = _open(folder)
+    if found is None:
+        raise OSError(f"{folder}: the molecules just written cannot be read; check the disk, or change ELE_CACHE")
+    if not len(found.graphs):
+        found = replace(found, graphs=CompactGraphs(torch.zeros(0, _width(limits), dtype=torch.int8)))
+    return replace(found, rows=source.rows)
+
+
+def cache_folder() -> Path:
+    """`$ELE_CACHE`, or `ele` in the user's cache folder."""
+    if chosen := os.environ.get("ELE_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ele"
+
+
+def _only(texts: Iterable[str], rows: Sequence[int]) -> Iterator[str]:
+    chosen = set(rows)
+    return (text for row, text in enumerate(texts) if row in chosen)
+
+
+def _open(folder: Path) -> Molecules | None:
+    """Open a cached folder; None if it is missing or damaged."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        # Copy-on-write: torch needs writable memory, and the file must not change.
+        codes = np.load(folder / "codes.npy", mmap_mode="c" if summary["count"] else None)
+    except (OSError, ValueError, KeyError):
+        return None
+    if len(codes) != summary["count"]:
+        return None
+    return Molecules(CompactGraphs(torch.from_numpy(codes)), folder, Counter(summary["reasons"]))
+
+
+def _read(source: Source, limits: Limits, folder: Path, context: Context, processes: int | None) -> None:
+    from ele_graphs.molecules.reader import BLOCK, read_many
+
+    blocks = read_many(source.texts(), limits, processes)
+    shown = context.monitor.progress(
+        blocks, description=f"reading molecules of {source.name} (thousands)", total=ceil(source.count / BLOCK)
+    )
+    with replace_folder(folder) as fresh:
+        _write(shown, fresh, _width(limits))
+
+
+def _write(blocks: Iterable[Block], folder: Path, width: int) -> None:
+    """Write blocks to files one by one: memory does not grow with their number."""
+    reasons: Counter[str] = Counter()
+    count = 0
+    with (
+        _growing_array(folder / "codes.npy", width) as codes,
+        (folder / "smiles.txt").open("w", encoding="utf-8") as smiles,
+        (folder / "rejected.jsonl").open("w", encoding="utf-8") as rejected,
+    ):
+        for block in blocks:
+            codes.write(block.codes.tobytes())
+            smiles.writelines(f"{text}\n" for text in block.smiles)
+            room = max(0, KEPT_REJECTED - reasons.total())
+            rejected.writelines(json.dumps(row) + "\n" for row in block.rejected[:room])
+            reasons.update(reason for *_, reason in block.rejected)
+            count += len(block.rows)
+    (folder / "summary.json").write_text(json.dumps({"count": count, "reasons": reasons}), encoding="utf-8")
+
+
+@contextmanager
+def _growing_array(file: Path, width: int) -> Iterator[BinaryIO]:
+    """Open a .npy file for int8 rows whose number is known only at the end, when its header is rewritten."""
+    with file.open("wb") as stream:
+        _write_header(stream, 0, width)
+        start = stream.tell()
+        yield stream
+        rows = (stream.tell() - start) // width
+        stream.seek(0)
+        _write_header(stream, rows, width)
+        if stream.tell() != start:
+            raise OSError(f"{file}: the length of the header changed, so the file is damaged")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _write_header(stream: BinaryIO, rows: int, width: int) -> None:
+    header = {"descr": "|i1", "fortran_order": False, "shape": (rows, width)}
+    np.lib.format.write_array_header_1_0(stream, header)
+
+
+def _width(limits: Limits) -> int:
+    size = limits.max_atoms or 0
+    return size * (size + 1) // 2
+
 
 QM9_FILES = ("qm9_part1.csv", "qm9_part2.csv", "qm9_part3.csv")
 SUFFIXES = (".smi", ".smi.gz", ".smiles", ".smiles.gz", ".txt", ".txt.gz")

@@ -18,7 +18,7 @@ from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphShow, GraphSpace
 from ele_graphs.graphs.wl import PartKinds
 from ele_graphs.molecules.constraints import AtomCounter, MoleculeConstraint, violation
-from ele_graphs.molecules.fingerprints import BITS, RADIUS
+from ele_graphs.molecules.inputs import BITS, RADIUS
 from ele_graphs.molecules.labels import element_of, is_charged, neutral, not_among
 from ele_graphs.molecules.molecule import Fragments, Molecule, shown
 

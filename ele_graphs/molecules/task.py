@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from ele_core import ComponentConfig, ConfigError, Context, DataSet, OutputSpace, Task
-from ele_graphs.molecules import cache as molecule_files
-from ele_graphs.molecules.cache import Molecules, Source
+from ele_graphs.molecules.sources import Molecules, Source, load
 from ele_graphs.molecules.space import MoleculeSpace
 
 LEAST_ATOMS = 2
@@ -42,4 +41,4 @@ class MoleculeTask(Task):
 
     def read(self, source: Source, space: MoleculeSpace, context: Context) -> Molecules:
         """Read the molecules of `source` that `space` holds, from the cache if they were read before."""
-        return molecule_files.load(source, space.limits(min_atoms=LEAST_ATOMS), context, self.config.processes)
+        return load(source, space.limits(min_atoms=LEAST_ATOMS), context, self.config.processes)

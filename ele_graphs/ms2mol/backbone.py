@@ -10,8 +10,8 @@ from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from ele_core import MOST_LAYERS, Backbone, ComponentConfig, ConfigError, InputSpace, mix
-from ele_graphs.ms2mol.adducts import KNOWN
 from ele_graphs.ms2mol.input_space import Spectra
+from ele_graphs.ms2mol.spectrum import KNOWN
 
 FINEST, COARSEST = 0.02, 2000.0
 """The shortest and the longest wavelength, in Da, of the sines of m/z."""

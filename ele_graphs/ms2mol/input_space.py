@@ -14,8 +14,7 @@ from pydantic import Field
 from torch import Generator, Tensor
 
 from ele_core import ComponentConfig, InputSpace, InvalidInput, ModelError, SparseRows, Tensors, mix
-from ele_graphs.ms2mol.adducts import PLACES
-from ele_graphs.ms2mol.spectrum import Spectrum, as_spectrum
+from ele_graphs.ms2mol.spectrum import PLACES, Spectrum, as_spectrum
 
 FILE = "spectrum.json"
 PEAK, LOSS, PRECURSOR = 1, 2, 3

@@ -21,7 +21,7 @@ from ele_graphs.graphs.batch import CompactGraphs, Graphs
 from ele_graphs.graphs.keys import graph_keys
 from ele_graphs.graphs.overlap import occurring
 from ele_graphs.molecules import sources as datasets
-from ele_graphs.molecules.cache import Molecules, Source
+from ele_graphs.molecules.sources import Molecules, Source
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.molecules.task import MoleculeTask
 from ele_graphs.smi2mol.studies import RANGES, STUDIES

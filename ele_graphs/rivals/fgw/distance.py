@@ -1,4 +1,4 @@
-"""Graphs as the fused Gromov-Wasserstein distance sees them, and the distances of many pairs of them, with their plans."""
+"""Graphs as the fused Gromov-Wasserstein distance sees them; distances and plans of many pairs of them."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _arrays(soft: SoftGraphs) -> tuple[Floats, Floats, Ints]:
 
 
 def pot() -> ModuleType:
-    """Import POT, which is a hundred times slower than the compiled solver and checks it. Raises `ConfigError` if it is not installed."""
+    """Import POT, whose solver checks the compiled one. Raises `ConfigError` if it is not installed."""
     try:
         import ot  # type: ignore[import-untyped]  # POT has no types
     except ImportError as missing:

@@ -10,7 +10,7 @@ import torch
 from ele_core import ConfigError, Context
 from ele_core.experiments.reproduce import find_study, make_plan
 from ele_core.testing import check_task
-from ele_graphs.coloring import files
+from ele_graphs.coloring import task as coloring_task
 from ele_graphs.coloring.space import CellGraphSpace
 from ele_graphs.coloring.task import Coloring
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
@@ -52,7 +52,7 @@ def test_no_picture_is_in_two_parts_and_the_seed_chooses_them() -> None:
 def test_pictures_are_drawn_once(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = task().load(space(10), Context(0))
     assert len(list(own_cache.iterdir())) == 3
-    monkeypatch.setattr(files, "draw", lambda *_: pytest.fail("drawn again"))
+    monkeypatch.setattr(coloring_task, "draw", lambda *_: pytest.fail("drawn again"))
     assert task().load(space(10), Context(0)).fingerprint == first.fingerprint
 
 

@@ -10,10 +10,10 @@ import torch
 from ele_core import config as configuration
 from ele_core.runtime.context import Context
 from ele_core.testing import check_task
-from ele_graphs.fp2mol.task import FingerprintToMolecule
-from ele_graphs.molecules.fingerprints import fingerprint
+from ele_graphs.fp2mol import FingerprintToMolecule
+from ele_graphs.molecules.inputs import fingerprint
 from ele_graphs.molecules.space import MoleculeSpace
-from ele_graphs.moses.task import ELEMENTS, Moses
+from ele_graphs.moses import ELEMENTS, Moses
 from ele_graphs.smi2mol.task import SmilesToMolecule
 
 SMALL = {"size": 60, "test": 6, "validation": 4, "processes": 0}

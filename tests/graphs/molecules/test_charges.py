@@ -11,7 +11,7 @@ from rdkit import Chem
 from ele_core import Context
 from ele_core.errors import InvalidOutput
 from ele_core.testing import check_output_space
-from ele_graphs.molecules import cache
+from ele_graphs.molecules import sources
 from ele_graphs.molecules.labels import atom_label, charge_of, element_of
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.rdkit_adapter import VERSION, largest_valence
@@ -74,15 +74,15 @@ def test_options_and_elements_of_0_1_0_still_drop_charges() -> None:
 
 def test_the_cache_of_0_1_0_is_found_and_that_of_charges_is_another(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("ELE_CACHE", str(tmp_path))
-    source = cache.Source("own", "0" * 64, 2, lambda: ["C[NH3+]", "CO"])
+    source = sources.Source("own", "0" * 64, 2, lambda: ["C[NH3+]", "CO"])
     space = MoleculeSpace()
     old = {"elements": ["C", "N", "O", "F"], "bonds": ["single", "double", "triple"], "max_atoms": 9, "min_atoms": 2}
     key = json.dumps([1, source.sha256, old, VERSION])
-    found = cache.load(source, space.limits(min_atoms=2), Context())
-    assert found.folder.name == cache.hashlib.sha256(key.encode()).hexdigest()[:32]
+    found = sources.load(source, space.limits(min_atoms=2), Context())
+    assert found.folder.name == sources.hashlib.sha256(key.encode()).hexdigest()[:32]
     assert [molecule.smiles for molecule in space.unpack(found.graphs[:])] == ["CN", "CO"]
     labels = inferred("C[NH3+]", "CO", max_atoms=9)
-    charged = cache.load(source, labels.limits(min_atoms=2), Context())
+    charged = sources.load(source, labels.limits(min_atoms=2), Context())
     assert charged.folder != found.folder
     assert [molecule.smiles for molecule in labels.unpack(charged.graphs[:])] == ["C[NH3+]", "CO"]
 

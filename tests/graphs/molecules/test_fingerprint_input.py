@@ -12,9 +12,8 @@ from ele_core.errors import InvalidInput, ModelError
 from ele_core.plugins import registry
 from ele_core.runtime.context import Context
 from ele_core.testing import check_input_space
-from ele_graphs.molecules import fingerprints as cached
-from ele_graphs.molecules.fingerprint_input import FingerprintInput
-from ele_graphs.molecules.fingerprints import fingerprint, fingerprints
+from ele_graphs.molecules import inputs
+from ele_graphs.molecules.inputs import FingerprintInput, fingerprint, fingerprints
 
 SMILES = ["CCO", "CC(=O)Oc1ccccc1", "C1CC1N", "CCCCCCCC"]
 
@@ -102,7 +101,7 @@ def test_the_radius_of_the_training_fingerprints_is_kept(tmp_path):
 def test_fingerprints_are_computed_once(tmp_path, monkeypatch):
     monkeypatch.setenv("ELE_CACHE", str(tmp_path))
     first = fingerprints(SMILES, 2, 2048, Context())
-    monkeypatch.setattr(cached, "_compute", None)
+    monkeypatch.setattr(inputs, "_compute", None)
     second = fingerprints(SMILES, 2, 2048, Context())
     for column in (first, second):
         assert [each.places.tolist() for each in column] == [on_bits(smiles) for smiles in SMILES]

@@ -13,8 +13,7 @@ import pytest
 from ele_core.errors import InvalidOutput
 from ele_graphs.molecules import rdkit_adapter
 from ele_graphs.molecules.molecule import Molecule
-from ele_graphs.molecules.rdkit_adapter import Limits, UnreadableMolecule, canonical_smiles, read
-from ele_graphs.molecules.svg import compact, short_path
+from ele_graphs.molecules.rdkit_adapter import Limits, UnreadableMolecule, canonical_smiles, compact, read, short_path
 
 LIMITS = Limits(("C", "N", "O", "F"), ("single", "double", "triple"), max_atoms=9, min_atoms=2)
 

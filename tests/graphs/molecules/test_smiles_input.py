@@ -7,7 +7,7 @@ import torch
 from rdkit import Chem
 
 from ele_core.runtime.context import Context
-from ele_graphs.molecules.smiles_input import SmilesInput
+from ele_graphs.molecules.inputs import SmilesInput
 
 TEXTS = ["CC(=O)Oc1ccccc1", "C1CC1O", "OCC(N)=O", "C#CCO", "c1ccncc1"]
 

@@ -17,11 +17,9 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_core.testing import check_task
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
-from ele_graphs.molecules import cache as molecule_files
+from ele_graphs.molecules import sources as molecule_files
 from ele_graphs.molecules.space import MoleculeSpace
-from ele_graphs.moses import task as moses_task
-from ele_graphs.moses.files import moses
-from ele_graphs.moses.task import ELEMENTS, Moses
+from ele_graphs.moses import ELEMENTS, HELD_OUT, Moses, moses
 
 SPACE = MoleculeSpace(MoleculeSpace.Config(elements=ELEMENTS, max_atoms=26))
 TRAIN = [f"{'C' * n}{end}" for n in range(8, 18) for end in ("O", "N", "F", "S", "Cl", "Br")]
@@ -214,4 +212,4 @@ def test_every_part_has_a_file_of_its_own(wheel: Path) -> None:
     for part, smiles in PARTS.items():
         source = moses(part, str(wheel))
         assert (source.count, list(source.texts())) == (len(smiles), smiles)
-    assert set(moses_task.HELD_OUT.values()) < set(PARTS)
+    assert set(HELD_OUT.values()) < set(PARTS)

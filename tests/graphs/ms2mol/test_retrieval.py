@@ -14,9 +14,17 @@ from ele_core.data.prepare import Prepared, prepare
 from ele_core.numerics.keys import member
 from ele_core.runtime.context import Context
 from ele_graphs.ms2mol.cosine import modified_cosines
-from ele_graphs.ms2mol.drawing import spectrum_svg
 from ele_graphs.ms2mol.input_space import SpectrumInput
-from ele_graphs.ms2mol.retrieval import Candidates, at_random, de_novo, fingerprints, measured, ranks, tanimoto
+from ele_graphs.ms2mol.retrieval import (
+    Candidates,
+    at_random,
+    de_novo,
+    fingerprints,
+    measured,
+    ranks,
+    spectrum_svg,
+    tanimoto,
+)
 from ele_graphs.ms2mol.rivals import FingerprintNetwork, ModifiedCosine
 from ele_graphs.ms2mol.spectrum import Spectrum
 

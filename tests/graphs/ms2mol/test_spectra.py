@@ -9,10 +9,9 @@ import torch
 from ele_core.errors import InvalidInput
 from ele_core.plugins import registry
 from ele_core.testing import check_backbone, check_input_space
-from ele_graphs.ms2mol.adducts import KNOWN, find
 from ele_graphs.ms2mol.backbone import PeaksBackbone
 from ele_graphs.ms2mol.input_space import Spectra, SpectrumInput
-from ele_graphs.ms2mol.spectrum import Spectrum, merged
+from ele_graphs.ms2mol.spectrum import KNOWN, Spectrum, find, merged
 
 TEXT = "29.0386:400 47.0491:999 | precursor=47.0491 adduct=[M+H]+"
 

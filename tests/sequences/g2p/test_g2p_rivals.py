@@ -11,10 +11,9 @@ from ele_core import ConfigError, Context, load_config
 from ele_core.data.prepare import prepare
 from ele_core.model.bounds import means
 from ele_core.model.evaluate import measure
-from ele_sequences.g2p.rivals import phonetisaurus
-from ele_sequences.g2p.rivals.attention import Attention
-from ele_sequences.g2p.rivals.phonetisaurus import Phonetisaurus
-from ele_sequences.g2p.studies import TABLE
+from ele_sequences.g2p import rivals
+from ele_sequences.g2p.rivals import Attention, Phonetisaurus
+from ele_sequences.g2p.task import TABLE
 
 LETTERS = {"B": "B", "C": "K", "D": "D", "F": "F", "L": "L", "M": "M", "P": "P", "T": "T", "A": "AE", "I": "IH"}
 WORDS = [a + v + b + w for a in "BCDFLMPT" for v in "AI" for b in "BCDFLMPT" for w in "AI"]
@@ -52,7 +51,7 @@ def test_phonetisaurus_learns_a_regular_spelling(prepared):
 
 
 def test_phonetisaurus_that_is_not_installed_says_how_to_get_it(prepared, monkeypatch):
-    monkeypatch.setattr(phonetisaurus.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(rivals.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"phonetisaurus, which is not installed.*pip install"):
         Phonetisaurus().predict(prepared, prepared.data.test[:1], Context())
 

@@ -1,19 +1,104 @@
-"""A sequence-to-sequence network: a GRU reads the letters, another writes phonemes and attends to the letters."""
+"""Rivals on the pronunciation of words: joint n-grams of Phonetisaurus, and a recurrent network with attention."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import math
+import os
+import platform
+import subprocess
+import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ele_core import Context, Prepared, Rival
+from ele_core import ConfigError, Context, EleError, Prepared, Rival
 from ele_sequences.g2p.align import numbered
-from ele_sequences.g2p.rivals.words import Words, packed
+from ele_sequences.g2p.space import PhonemeSpace
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """Words, and the phonemes of each."""
+
+    words: Sequence[str]
+    phonemes: Sequence[Sequence[str]]
+
+    @classmethod
+    def at(cls, prepared: Prepared, rows: Tensor) -> Words:
+        """The pairs at `rows`."""
+        space = phoneme_space(prepared)
+        texts = space.unpack(prepared.data.outputs[rows])
+        return cls(prepared.data.inputs_at(rows), [text.split() for text in texts])
+
+
+def phoneme_space(prepared: Prepared) -> PhonemeSpace:
+    """The output space, which must be `phonemes`."""
+    if not isinstance(prepared.space, PhonemeSpace):
+        what = f"this rival answers phonemes, not {type(prepared.space).__name__}."
+        raise ConfigError(what, where="output", fix="Set output to 'phonemes'.")
+    return prepared.space
+
+
+def packed(prepared: Prepared, answers: Sequence[Sequence[str]]) -> Any:
+    """Answers as a batch; what a rival writes beyond the greatest length is cut off."""
+    space = phoneme_space(prepared)
+    return space.pack([" ".join(answer[: space.config.length]) for answer in answers])
+
+
+EXTRA = "phonetisaurus"
+
+
+@dataclasses.dataclass(frozen=True)
+class Phonetisaurus(Rival):
+    """Its own aligner, then an n-gram model of letters with their phonemes, searched by a transducer."""
+
+    order: int = 8
+    """The length of the longest n-grams."""
+    beam: int = 500
+    """The width of its search."""
+
+    def predict(self, prepared: Prepared, rows: Tensor, context: Context) -> Any:
+        """Train on the training pairs, and apply the model to the words at `rows`."""
+        train, asked = Words.at(prepared, prepared.data.train), prepared.data.inputs_at(rows)
+        with tempfile.TemporaryDirectory() as folder:
+            return packed(prepared, self.answers(train, asked, Path(folder)))
+
+    def answers(self, train: Words, asked: Sequence[str], folder: Path) -> list[list[str]]:
+        """The phonemes of each word; none if it finds none."""
+        lines = [f"{word}\t{' '.join(spoken)}\n" for word, spoken in zip(train.words, train.phonemes, strict=True)]
+        (folder / "lexicon").write_text("".join(lines), encoding="utf-8")
+        (folder / "words").write_text("".join(f"{word}\n" for word in dict.fromkeys(asked)), encoding="utf-8")
+        run(["phonetisaurus-train", "--lexicon", "lexicon", "--seq2_del", "--ngram_order", str(self.order)], folder)
+        apply = ["phonetisaurus-apply", "--model", "train/model.fst", "--word_list", "words", "--beam", str(self.beam)]
+        found: dict[str, list[str]] = {}
+        for line in run(apply, folder).splitlines():
+            word, *spoken = line.split()
+            found.setdefault(word, spoken)
+        return [found.get(word, []) for word in asked]
+
+
+def run(command: Sequence[str], folder: Path) -> str:
+    """The output of one of its programs."""
+    specification = importlib.util.find_spec("phonetisaurus")
+    homes = (specification.submodule_search_locations if specification else None) or []
+    if not homes:
+        what = "this row needs the package phonetisaurus, which is not installed."
+        raise ConfigError(what, fix=f"pip install explicit-loss-embedding[{EXTRA}]")
+    programs, libraries = (Path(homes[0]) / kind / platform.machine() for kind in ("bin", "lib"))
+    paths = {"PATH": f"{programs}:{os.environ.get('PATH', '')}", "LD_LIBRARY_PATH": str(libraries)}
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **paths}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise EleError(f"{command[0]} failed: {last}", fix="Run it by hand to see more.")
+    return done.stdout
+
 
 WARMUP = 0.05
 """The share of the training in which the learning rate rises."""

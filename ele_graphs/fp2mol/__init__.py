@@ -1,1 +1,0 @@
-"""The task fingerprint → molecule: the molecule whose Morgan fingerprint is given."""
