@@ -9,28 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-CONFIG = """
-seed = 3
-task = {name = "number-words", size = 2400, validation = 200, test = 200}
-[surrogate]
-name = "contrastive"
-dim = 16
-encoder = {name = "sequence", width = 16, layers = 1}
-mining = {group = 8, refresh = 2}
-soft_points = 0.1
-training = {epochs = 4, batch_size = 256, evaluations = 5, average = 0.9}
-[regressor]
-name = "neural"
-backbone = {name = "gru", embedding = 8, layers = 2, width = 16, dropout = 0.1}
-training = {epochs = 3, batch_size = 200, evaluations = 6, patience = 4}
-"""
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "helpers"))
+from commands import CONFIG, SAME  # noqa: F401  # the small run of the tests of kills and resumes, and its files
+
 SPACE = '"regressor.backbone.width" = {choices = [4, 8]}\n'
 INPUTS = "".join(f"{tens} {unit}\n" for tens in ("twenty", "forty", "ninety") for unit in ("one", "two", "six") * 12)
 LONGEST = 1800
 """Seconds after which a command counts as hanging."""
-WEIGHTS = ("model/model.safetensors", "model/candidates.safetensors", "model/tokenizer.json")
-TRAINED = ("metrics.jsonl", *WEIGHTS)
-"""The files of a run that must be equal, byte for byte."""
 
 
 class Journal:
@@ -160,5 +145,5 @@ def trained(work: Path, processes: int = 1) -> Path:
 
 def leftovers(place: Path) -> list[str]:
     """Temporary files and locks that a command should have removed."""
-    patterns = (".*", "*.lock", "*.turn", "*.write", "checkpoints")
+    patterns = (".*", "*.lock", "checkpoints")
     return sorted(str(path.relative_to(place)) for pattern in patterns for path in place.rglob(pattern))

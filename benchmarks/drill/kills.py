@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from common import TRAINED, Command, Journal, fresh, leftovers, trained
+from common import SAME, Command, Journal, fresh, leftovers, trained
 
 SMALL = [
     word
@@ -86,7 +86,7 @@ def tune_results(place: Path) -> dict:
 
 def cases() -> list[Case]:
     """All commands of the drill."""
-    weights = files(*(f"run/{name}" for name in TRAINED))
+    weights = files(*(f"run/{name}" for name in SAME))
     table = files("run/predictions/test-pgd.csv", "run/predictions/test-pgd.json")
     tune = ("tune", "number-words", "--space", "space.toml", "--trials", 3, *SMALL, "-q")
     return [

@@ -51,7 +51,7 @@ def script(name: str) -> ModuleType:
 def test_results_by_size_become_a_table_and_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tables, sizes = script("tables"), script("sizes")
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    assert tables.moses() == tables.exact_by("moses", "atoms") == "No result is recorded yet."
+    assert tables.made("moses") == tables.exact_by("moses", "atoms") == "No result is recorded yet."
     folder = tmp_path / "moses"
     folder.mkdir()
     (folder / "search.json").write_text(record("search", {9: 0.5, 10: 0.25}))
@@ -65,7 +65,7 @@ def test_results_by_size_become_a_table_and_a_figure(tmp_path: Path, monkeypatch
         "| 9 | 90 | 0.0 % | 50.0 % | 100.0 % |",
         "| 10 | 100 | – | 25.0 % | 75.0 % |",
     ]
-    assert "| `search` | 190 | 1.500 | 7 | 25.0 % | 100.0 % |" in tables.moses()
+    assert "| `search` | 190 | 1.500 | 7 | 25.0 % | 100.0 % |" in tables.made("moses")
     figure = folder / "sizes.svg"
     monkeypatch.setattr(sys, "argv", ["sizes.py", str(folder), "--output", str(figure)])
     sizes.main()
