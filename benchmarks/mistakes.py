@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
-from mistakes import CORRECT, MISTAKES, checked  # noqa: E402  # the list is beside the tests
+from mistakes import CORRECT, MISTAKES, ONE_LAW, checked  # noqa: E402  # the list is beside the tests
 
 
 def main() -> None:
@@ -30,6 +30,7 @@ def main() -> None:
     found = [
         {"kind": mistake.kind, "name": mistake.name, "what": mistake.what, **outcome(mistake.cls)}
         for mistake in MISTAKES
+        if mistake.kind != ONE_LAW  # written before the checks
     ]
     record = {
         "command": "python benchmarks/mistakes.py",

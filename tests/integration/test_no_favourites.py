@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from broken_decoders import Plain
 from click.testing import CliRunner
+from mistakes.of_decoders import Plain
 
 from ele_core import ComponentConfig, Decoder, Decoding, Record, Regressor, Stage, Variant, hookimpl
 from ele_core.cli import cli

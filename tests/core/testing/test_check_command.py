@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from broken_learners import HasNoExamples
-from broken_spaces import AugmentsNothing
 from click.testing import CliRunner
+from mistakes.of_learners import HasNoExamples
+from mistakes.of_spaces import AugmentsNothing
 
 from ele_core.cli import cli
 from ele_core.components.backbones.mlp import MLPBackbone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from broken_spaces import KeysAreConstant, Plain, small
+from mistakes.of_spaces import KeysAreConstant, Plain, small
 
 from ele_core.errors import ConfigError
 from ele_core.testing import Broken, NotApplicable, after, check_output_space, counts, require, run_checks

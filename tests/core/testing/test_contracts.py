@@ -9,7 +9,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "ele-rankings"
 
 TESTS = """
-from broken_spaces import AugmentsNothing, Plain, small
+from mistakes.of_spaces import AugmentsNothing, Plain, small
 
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.testing import DecoderContract, OutputSpaceContract

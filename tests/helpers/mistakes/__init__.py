@@ -1,13 +1,25 @@
-"""Mistakes that authors of plugins make, one small class each, and how each is checked.
+"""The catalogue of mistakes that authors of plugins make: one small class each, and the law that finds it.
 
-The list was written before the checks that it tests. `MISTAKES` holds all of them; `CORRECT` the components that they
-spoil, in which no check may find anything.
+`MISTAKES` holds all of them; `CORRECT` the components that they spoil, in which no check may find anything.
+Those of the kind `ONE_LAW` were written with the laws; the others before them, to measure how many the laws find.
 """
 
 from __future__ import annotations
 
-from mistakes import counterexamples, fitting, gradients, inputs, laws, randomness, sets, tasks  # noqa: F401
+from mistakes import (  # noqa: F401
+    counterexamples,
+    fitting,
+    gradients,
+    inputs,
+    laws,
+    of_decoders,
+    of_learners,
+    of_spaces,
+    randomness,
+    sets,
+    tasks,
+)
 from mistakes.bases import CORRECT
-from mistakes.listing import MISTAKES, Mistake, checked
+from mistakes.listing import MISTAKES, ONE_LAW, Mistake, checked, found_by
 
-__all__ = ["CORRECT", "MISTAKES", "Mistake", "checked"]
+__all__ = ["CORRECT", "MISTAKES", "ONE_LAW", "Mistake", "checked", "found_by"]

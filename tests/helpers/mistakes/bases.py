@@ -18,6 +18,7 @@ from ele_core.interfaces import Encoder, Regressor
 from ele_core.testing import LinearSurrogate
 from ele_sequences.number_words import NumberWords
 from ele_sequences.space import SequenceSpace
+from mistakes.of_spaces import Plain, small
 
 # -- output spaces -------------------------------------------------------------------------------------------------
 
@@ -111,6 +112,8 @@ def space_of(cls):
     """The space `cls` in a small configuration."""
     if issubclass(cls, Teams):
         return cls()
+    if issubclass(cls, Plain):
+        return small(cls)
     return cls(cls.Config(labels=("blue", "green", "red", "new"))) if issubclass(cls, Labels) else words(cls)
 
 
@@ -348,6 +351,7 @@ def vectors():
 
 
 CORRECT = (
+    Plain,
     Words,
     Labels,
     AtMost,

@@ -9,7 +9,7 @@ from mistakes.listing import mistake
 counterexamples = mistake("counterexamples")
 
 
-@counterexamples
+@counterexamples("check_counterexamples_are_refused")
 class CutsLongWords(Words):
     """`pack` cuts texts that are too long."""
 
@@ -20,7 +20,7 @@ class CutsLongWords(Words):
         return ["a" * (self.config.length + 1)]
 
 
-@counterexamples
+@counterexamples("check_counterexamples_are_refused")
 class DropsUnknownLabels(Labels):
     """`pack` drops labels that it does not know."""
 
@@ -34,7 +34,7 @@ class DropsUnknownLabels(Labels):
         return [[self.config.labels[0], "no such label"]]
 
 
-@counterexamples
+@counterexamples("check_counterexamples_are_refused")
 class FailsAtUnknownLabels(Labels):
     """`pack` fails with a KeyError at a label that it does not know."""
 
@@ -47,7 +47,7 @@ class FailsAtUnknownLabels(Labels):
         return [["no such label"]]
 
 
-@counterexamples
+@counterexamples("check_counterexamples_are_refused")
 class TakesTeamsOfThree(Teams):
     """`pack` does not count, although a team has two people."""
 
@@ -55,7 +55,7 @@ class TakesTeamsOfThree(Teams):
         return [frozenset(self.config.people[:3])]
 
 
-@counterexamples
+@counterexamples("check_counterexamples_are_refused")
 class CallsTheFirstWrong(Words):
     """`pack` refuses a text that is too long with the index of another one."""
 
@@ -68,7 +68,7 @@ class CallsTheFirstWrong(Words):
         return ["a" * (self.config.length + 1)]
 
 
-@counterexamples
+@counterexamples("check_input_counterexamples_are_refused")
 class ReadsAnyText(TextInput):
     """`pack` of an input space takes a text of spaces only, which its author wants to be refused."""
 

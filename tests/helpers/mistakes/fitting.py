@@ -18,7 +18,7 @@ fitting = mistake("fitting")
 # -- surrogates ----------------------------------------------------------------------------------------------------
 
 
-@fitting
+@fitting("check_fit_leaves_its_data_alone")
 class FitReversesOutputs(LearnedOffset):
     """`fit` of a surrogate puts the outputs of its caller into another order in place."""
 
@@ -27,7 +27,7 @@ class FitReversesOutputs(LearnedOffset):
         outputs.tokens.copy_(outputs.tokens.flip(0))
 
 
-@fitting
+@fitting("check_fits_anew")
 class FitAddsToTheOffset(LearnedOffset):
     """A second `fit` of a surrogate goes on from the first."""
 
@@ -37,7 +37,7 @@ class FitAddsToTheOffset(LearnedOffset):
         self.offset = self.offset + before
 
 
-@fitting
+@fitting("check_fits_anew")
 class FitStandardises(LearnedOffset):
     """`fit` divides by the deviation of the embeddings, which is 0 if all outputs are the same."""
 
@@ -47,7 +47,7 @@ class FitStandardises(LearnedOffset):
         super().fit(outputs, validation, extra, context)
 
 
-@fitting
+@fitting("check_fit_leaves_its_data_alone")
 class FitForgetsExtra(LearnedOffset):
     """`fit` was never called with extra outputs, and fails with them."""
 
@@ -55,7 +55,7 @@ class FitForgetsExtra(LearnedOffset):
         super().fit(outputs if extra is None else outputs + extra, validation, None, context)
 
 
-@fitting
+@fitting("check_takes_many_rows")
 class EmbedsOneChunk(LearnedOffset):
     """`embed` works in chunks of 64 and returns the last one."""
 
@@ -66,7 +66,7 @@ class EmbedsOneChunk(LearnedOffset):
         return found
 
 
-@fitting
+@fitting("check_surrogate_energies_of_many")
 class EnergiesOfOneChunk(LearnedOffset):
     """`energies` compares in chunks of 64 embeddings and repeats the first chunk."""
 
@@ -75,7 +75,7 @@ class EnergiesOfOneChunk(LearnedOffset):
         return found[:, torch.arange(len(embeddings)) % max(1, found.shape[1])]
 
 
-@fitting
+@fitting("check_surrogate_fits_any_outputs")
 class FitOfTheFirst(LearnedOffset):
     """`fit` reads only the first output."""
 
@@ -86,7 +86,7 @@ class FitOfTheFirst(LearnedOffset):
 # -- regressors ----------------------------------------------------------------------------------------------------
 
 
-@fitting
+@fitting("check_regressor_learns_from_its_pairs")
 class IgnoresItsInput(Ridge):
     """The regressor predicts the mean, whatever the input."""
 
@@ -94,7 +94,7 @@ class IgnoresItsInput(Ridge):
         return super().seen(inputs) * (torch.arange(self.inputs.dimension + 1) == self.inputs.dimension)
 
 
-@fitting
+@fitting("check_regressor_learns_from_its_pairs")
 class SortsItsInputs(Ridge):
     """`fit` sorts the inputs, as for batches of similar sizes, and forgets the outputs."""
 
@@ -102,7 +102,7 @@ class SortsItsInputs(Ridge):
         super().fit((train[0][train[0].values.norm(dim=1).argsort()], train[1]), validation, context)
 
 
-@fitting
+@fitting(None)
 class ShufflesItsTargets(Ridge):
     """`fit` shuffles inputs and outputs by two different permutations."""
 
@@ -111,7 +111,7 @@ class ShufflesItsTargets(Ridge):
         super().fit((train[0][rows[0]], train[1][rows[1]]), validation, context)
 
 
-@fitting
+@fitting("check_fit_leaves_its_data_alone")
 class FitScalesInputs(Ridge):
     """`fit` standardises the inputs of its caller in place."""
 
@@ -120,7 +120,7 @@ class FitScalesInputs(Ridge):
         super().fit(train, validation, context)
 
 
-@fitting
+@fitting("check_fit_leaves_its_data_alone")
 class FitWritesOutputs(Ridge):
     """`fit` replaces the outputs of its caller in place."""
 
@@ -129,7 +129,7 @@ class FitWritesOutputs(Ridge):
         train[1].tokens.zero_()
 
 
-@fitting
+@fitting("check_fit_leaves_its_data_alone")
 class FitWritesValidation(Ridge):
     """`fit` rounds the validation inputs of its caller in place."""
 
@@ -138,7 +138,7 @@ class FitWritesValidation(Ridge):
         validation[0].values.round_()
 
 
-@fitting
+@fitting("check_fits_anew")
 class SumsItsFits(Ridge):
     """A second `fit` of a regressor adds its pairs to those of the first."""
 
@@ -151,7 +151,7 @@ class SumsItsFits(Ridge):
         self.weights = torch.linalg.solve(moments[:, :size] + 0.1 * torch.eye(size).double(), moments[:, size:])
 
 
-@fitting
+@fitting("check_fits_anew")
 class StartsFromTheLastFit(Ridge):
     """A second `fit` starts from the weights of the first."""
 
@@ -161,7 +161,7 @@ class StartsFromTheLastFit(Ridge):
         self.weights = self.weights + 0.4 * before
 
 
-@fitting
+@fitting("check_regressor_fits_constant_data")
 class DividesByTheSpreadOfInputs(Ridge):
     """`fit` divides by the deviation of each feature: NaN where a feature is constant."""
 
@@ -171,7 +171,7 @@ class DividesByTheSpreadOfInputs(Ridge):
         self.weights = self.weights / deviation[:, None]
 
 
-@fitting
+@fitting("check_regressor_fits_constant_data")
 class DividesByTheSpreadOfTargets(Ridge):
     """`fit` divides by the deviation of the targets: NaN where they are constant."""
 
@@ -182,7 +182,7 @@ class DividesByTheSpreadOfTargets(Ridge):
         self.weights[-1] += mean
 
 
-@fitting
+@fitting("check_regressor_fits_constant_data")
 class SolvesWithoutRidge(Ridge):
     """`fit` solves least squares by an inverse, which does not exist if a feature is constant."""
 
@@ -190,7 +190,7 @@ class SolvesWithoutRidge(Ridge):
         self.weights = torch.linalg.inv(x.T @ x) @ x.T @ y
 
 
-@fitting
+@fitting("check_takes_many_rows")
 class PredictsOneChunk(Ridge):
     """`predict` works in chunks of 64 and returns the last one."""
 
@@ -201,7 +201,7 @@ class PredictsOneChunk(Ridge):
         return found
 
 
-@fitting
+@fitting(None)
 class LearnsFromValidation(Ridge):
     """`fit` joins the validation pairs to the training pairs."""
 
@@ -226,7 +226,7 @@ def cut(problem, count):
     return dataclasses.replace(problem, candidates=kept)
 
 
-@fitting
+@fitting("check_decoder_sees_all_candidates")
 class SeesSixtyFour(Best):
     """`decode` looks at the first 64 candidates only."""
 
@@ -234,7 +234,7 @@ class SeesSixtyFour(Best):
         return super().decode(queries, cut(problem, 64), top_k=top_k, context=context)
 
 
-@fitting
+@fitting("check_decoder_takes_few_candidates")
 class FailsAboveItsCandidates(Best):
     """`decode` fails with an IndexError if `top_k` is above the number of candidates."""
 
@@ -243,7 +243,7 @@ class FailsAboveItsCandidates(Best):
         return super().decode(queries, problem, top_k=top_k, context=context)
 
 
-@fitting
+@fitting("check_decoder_takes_few_candidates")
 class RepeatsItsCandidates(Best):
     """`decode` repeats the best candidate, with a finite energy, if `top_k` is above their number."""
 
@@ -255,7 +255,7 @@ class RepeatsItsCandidates(Best):
         return Decoding(found.structures[rows], found.energies[:, columns])
 
 
-@fitting
+@fitting("check_decoder_takes_few_candidates")
 class GivesFewerThanAsked(Best):
     """`decode` returns fewer columns than `top_k` if there are fewer candidates."""
 
@@ -263,7 +263,7 @@ class GivesFewerThanAsked(Best):
         return super().decode(queries, problem, top_k=min(top_k, len(problem.candidates)), context=context)
 
 
-@fitting
+@fitting("check_decoder_sees_all_candidates")
 class RemembersTheFirstProblem(Best):
     """`decode` keeps the candidates of the first problem that it saw."""
 
@@ -276,7 +276,7 @@ class RemembersTheFirstProblem(Best):
         return super().decode(queries, problem, top_k=top_k, context=context)
 
 
-@fitting
+@fitting("check_decoder_sees_all_candidates")
 class RemembersByNumber(Best):
     """`decode` keeps an index of the candidates and builds it anew only if their number changes."""
 
@@ -290,7 +290,7 @@ class RemembersByNumber(Best):
         return super().decode(queries, problem, top_k=top_k, context=context)
 
 
-@fitting
+@fitting("check_decoder_rows_are_independent")
 class RemembersQueries(Best):
     """`decode` keeps its answers by the shape of the queries."""
 
@@ -305,7 +305,7 @@ class RemembersQueries(Best):
         return self.answers[key]
 
 
-@fitting
+@fitting("check_decoder_takes_few_candidates")
 class NeedsTwoCandidates(Best):
     """`decode` squeezes the energies, and fails if there is only one candidate."""
 
@@ -315,7 +315,7 @@ class NeedsTwoCandidates(Best):
         return super().decode(queries, problem, top_k=top_k, context=context)
 
 
-@fitting
+@fitting("check_decoder_changes_nothing")
 class KeepsTheGraph(Best):
     """`decode` returns energies with a gradient, which keep the whole computation in memory."""
 
@@ -324,7 +324,7 @@ class KeepsTheGraph(Best):
         return Decoding(found.structures, found.energies.clone().requires_grad_(True))
 
 
-@fitting
+@fitting("check_decoder_sees_all_candidates")
 class StopsEarly(Best):
     """`decode` takes the first candidate whose energy is below a fixed bound, not the best one."""
 

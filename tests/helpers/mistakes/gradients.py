@@ -10,7 +10,7 @@ from mistakes.listing import mistake
 gradients = mistake("gradients")
 
 
-@gradients
+@gradients("check_encoder_has_a_gradient_at_vertices")
 class SmoothstepEncoder(Linear):
     """The encoder sharpens its point by 3x² − 2x³, whose slope is zero at 0 and at 1."""
 
@@ -18,7 +18,7 @@ class SmoothstepEncoder(Linear):
         return value.square() * (3 - 2 * value)
 
 
-@gradients
+@gradients("check_encoder_has_a_gradient_at_vertices")
 class ClampedEncoder(Linear):
     """The encoder stretches its point and clamps it to [0, 1], so that vertices are clamped."""
 
@@ -26,7 +26,7 @@ class ClampedEncoder(Linear):
         return (1.2 * value - 0.1).clamp(0, 1)
 
 
-@gradients
+@gradients("check_encoder_has_a_gradient_at_vertices")
 class HardTanhEncoder(Linear):
     """The encoder maps [0, 1] to [−1, 1] by a hard tanh, whose gradient is zero at its ends."""
 
@@ -34,7 +34,7 @@ class HardTanhEncoder(Linear):
         return torch.nn.functional.hardtanh(2 * value - 1)
 
 
-@gradients
+@gradients("check_encoder_has_a_gradient_at_vertices")
 class SharpenedEncoder(Linear):
     """The encoder applies a softmax with a temperature of 1/60, which saturates at vertices."""
 
@@ -42,7 +42,7 @@ class SharpenedEncoder(Linear):
         return (60 * value).softmax(dim=-1)
 
 
-@gradients
+@gradients("check_encoder_has_a_gradient_at_vertices")
 class MaskedEncoder(Linear):
     """The encoder drops entries below one half, so that labels that are not there have no gradient."""
 
@@ -50,7 +50,7 @@ class MaskedEncoder(Linear):
         return value * (value > 0.5)
 
 
-@gradients
+@gradients("check_encoder_has_a_gradient_at_vertices")
 class SquaredEncoder(Linear):
     """The encoder squares its point: no gradient towards any label that is not there."""
 
@@ -58,7 +58,7 @@ class SquaredEncoder(Linear):
         return value.square()
 
 
-@gradients
+@gradients("check_gives_embeddings")
 class EntropyEncoder(Linear):
     """The encoder adds x · log(x), which is NaN at 0."""
 
@@ -66,7 +66,7 @@ class EntropyEncoder(Linear):
         return value + value * value.log()
 
 
-@gradients
+@gradients("check_encoder_has_a_gradient")
 class SquareRootEncoder(Linear):
     """The encoder takes a square root, whose slope is infinite at 0."""
 
@@ -74,7 +74,7 @@ class SquareRootEncoder(Linear):
         return value.sqrt()
 
 
-@gradients
+@gradients("check_encoder_gradient_is_the_slope")
 class HalfDetachedEncoder(Linear):
     """The encoder weighs its input by an attention that it computes without gradient."""
 
@@ -84,7 +84,7 @@ class HalfDetachedEncoder(Linear):
         return attention * value
 
 
-@gradients
+@gradients("check_surrogate_energy_at_vertices")
 class SmoothstepEnergy(LearnedOffset):
     """`energy_at` sharpens its point by 3x² − 2x³: right values, zero gradients at vertices."""
 
@@ -92,7 +92,7 @@ class SmoothstepEnergy(LearnedOffset):
         return super().energy_at(queries, point.map(lambda value: value.square() * (3 - 2 * value)))
 
 
-@gradients
+@gradients("check_surrogate_energy_at_has_a_slope")
 class RoundedEnergy(LearnedOffset):
     """`energy_at` rounds its point and passes the gradient straight through."""
 
@@ -100,7 +100,7 @@ class RoundedEnergy(LearnedOffset):
         return super().energy_at(queries, point.map(lambda value: value + (value.round() - value).detach()))
 
 
-@gradients
+@gradients("check_surrogate_energy_at_has_a_slope")
 class DetachedNormEnergy(LearnedOffset):
     """`energy_at` leaves the gradient of a factor out."""
 
@@ -110,7 +110,7 @@ class DetachedNormEnergy(LearnedOffset):
         return (embedding / length * length.detach() - queries).square().sum(dim=1)
 
 
-@gradients
+@gradients("check_surrogate_energy_at_has_a_slope")
 class ClippedGradientEnergy(LearnedOffset):
     """`energy_at` clips the gradient of its point by a hook, as against exploding gradients."""
 
@@ -124,7 +124,7 @@ class ClippedGradientEnergy(LearnedOffset):
         return super().energy_at(queries, point.map(clipped))
 
 
-@gradients
+@gradients("check_surrogate_energy_at_has_a_slope")
 class HalfPrecisionEnergy(LearnedOffset):
     """`energy_at` computes in half precision, in which small steps are lost."""
 
@@ -132,7 +132,7 @@ class HalfPrecisionEnergy(LearnedOffset):
         return super().energy_at(queries, point.map(lambda value: value.bfloat16()))
 
 
-@gradients
+@gradients("check_surrogate_energy_at_has_a_slope")
 class MixedRowsEnergy(LearnedOffset):
     """`energy_at` adds the distance of each row from the mean of the batch: zero in value, not in slope."""
 
@@ -142,7 +142,7 @@ class MixedRowsEnergy(LearnedOffset):
         return (embedding - queries).square().sum(dim=1) + (mean - mean.detach()).sum()
 
 
-@gradients
+@gradients("check_surrogate_energy_at_has_a_slope")
 class NegativeSlopeEnergy(LearnedOffset):
     """`energy_at` has the slope of a similarity, the opposite of its own."""
 

@@ -58,7 +58,7 @@ class Bag(VectorInput):
         self.words = tuple(json.loads((folder / "words.json").read_text()))
 
 
-@inputs
+@inputs("check_input_other_processes_agree")
 class VocabularyFromASet(Bag):
     """The vocabulary is in the order of a set, another one in each process."""
 
@@ -66,7 +66,7 @@ class VocabularyFromASet(Bag):
         return tuple({word for text in values for word in text.split()})
 
 
-@inputs
+@inputs("check_input_fits_anew")
 class VocabularyGrows(Bag):
     """A second `fit` adds to the vocabulary of the first."""
 
@@ -74,7 +74,7 @@ class VocabularyGrows(Bag):
         return tuple(sorted({*self.words, *super().learned(values)}))
 
 
-@inputs
+@inputs("check_input_values_are_left_alone")
 class FitSortsValues(Bag):
     """`fit` sorts the list of its caller."""
 
@@ -84,7 +84,7 @@ class FitSortsValues(Bag):
         super().fit(values)
 
 
-@inputs
+@inputs("check_input_packs_what_it_has_not_seen")
 class UnknownWordsFail(Bag):
     """`pack` fails with a KeyError at a word that the training texts do not have."""
 
@@ -94,7 +94,7 @@ class UnknownWordsFail(Bag):
         return super().pack(values)
 
 
-@inputs
+@inputs("check_input_fits_anew")
 class StandardisesConstants(VectorInput):
     """Features are divided by their deviation, which may be 0."""
 
@@ -104,7 +104,7 @@ class StandardisesConstants(VectorInput):
         self._scaling = matrix.mean(axis=0), matrix.std(axis=0)
 
 
-@inputs
+@inputs("check_input_other_processes_agree")
 class InputFeaturesByHash(Bag):
     """The keys of features are Python's hashes of words."""
 
@@ -113,7 +113,7 @@ class InputFeaturesByHash(Bag):
         return SparseRows.counted(keys.expand(len(batch), -1), batch.values > 0)
 
 
-@inputs
+@inputs("check_input_load_inverts_save")
 class SavesAPickle(Bag):
     """`save` writes a pickle: whoever loads the model runs what is in it."""
 
@@ -122,7 +122,7 @@ class SavesAPickle(Bag):
         (folder / "words.pkl").write_bytes(pickle.dumps(self.words))
 
 
-@inputs
+@inputs("check_input_parse_inverts_format")
 class FormatsInputsInLines(Bag):
     """`format` writes one word a line."""
 
@@ -130,7 +130,7 @@ class FormatsInputsInLines(Bag):
         return "\n".join(value.split())
 
 
-@inputs
+@inputs("check_input_parse_inverts_format")
 class FormatCutsTexts(TextInput):
     """`format` strips texts, so that a text with a space at its end is another one when it is read again."""
 
@@ -138,7 +138,7 @@ class FormatCutsTexts(TextInput):
         return value.strip()
 
 
-@inputs
+@inputs("check_input_load_inverts_save")
 class KeepsThePathOfItsFile(Bag):
     """`load` remembers its folder and reads the vocabulary from there at every `pack`."""
 
@@ -154,7 +154,7 @@ class KeepsThePathOfItsFile(Bag):
         return super().pack(values)
 
 
-@inputs
+@inputs("check_input_packs_what_it_has_not_seen")
 class WordsOfTheBatch(Bag):
     """`pack` learns new words as it meets them, so that later batches are wider."""
 
@@ -167,7 +167,7 @@ class WordsOfTheBatch(Bag):
         return super().pack(values)
 
 
-@inputs
+@inputs("check_input_nearest_forgets_earlier_batches")
 class RemembersTheLastValues(VectorInput):
     """`nearest` compares with the batch that was packed last."""
 

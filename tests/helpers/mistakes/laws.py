@@ -19,7 +19,7 @@ laws = mistake("laws on structures")
 # -- keys ----------------------------------------------------------------------------------------------------------
 
 
-@laws
+@laws("check_keys_differ_with_structures")
 class KeysOfTheBeginning(Words):
     """The key does not see the last token."""
 
@@ -27,7 +27,7 @@ class KeysOfTheBeginning(Words):
         return hash_rows([batch.tokens[:, :-1]])
 
 
-@laws
+@laws("check_keys_differ_with_structures")
 class KeysOfABag(Words):
     """The key does not see the order of the tokens."""
 
@@ -35,7 +35,7 @@ class KeysOfABag(Words):
         return hash_rows([batch.tokens.sort(dim=1).values])
 
 
-@laws
+@laws("check_keys_differ_with_structures")
 class KeysInASmallBase(Words):
     """The key is a number whose base is less than the number of labels."""
 
@@ -45,7 +45,7 @@ class KeysInASmallBase(Words):
         return torch.stack([number, number], dim=1)
 
 
-@laws
+@laws("check_keys_differ_with_structures")
 class KeysInFloats(Words):
     """The key is the sum of a random number for each token and place, rounded to two digits."""
 
@@ -57,7 +57,7 @@ class KeysInFloats(Words):
         return torch.stack([number, number], dim=1)
 
 
-@laws
+@laws("check_other_processes_agree")
 class KeysByHash(Words):
     """The key is Python's hash of the text, which is another one in each process."""
 
@@ -66,7 +66,7 @@ class KeysByHash(Words):
         return torch.stack([numbers, mix(numbers)], dim=1).reshape(len(batch), 2)
 
 
-@laws
+@laws("check_keys_differ_with_structures")
 class KeysOfBytes(Words):
     """The key is read from the bytes of the tensors, so that int8 and int64 have different ones."""
 
@@ -80,7 +80,7 @@ class KeysOfBytes(Words):
 # -- labels and processes ------------------------------------------------------------------------------------------
 
 
-@laws
+@laws("check_other_processes_agree")
 class InfersFromASet(Labels):
     """`infer` lists the labels in the order of a set, which is another one in each process."""
 
@@ -89,7 +89,7 @@ class InfersFromASet(Labels):
         return cls.Config(**{"labels": tuple({label for labels in objects for label in labels}), **options})
 
 
-@laws
+@laws("check_other_processes_agree")
 class NumbersFromASet(Labels):
     """`pack` numbers the labels in the order of a set."""
 
@@ -106,7 +106,7 @@ class NumbersFromASet(Labels):
         return [[name for name, bit in zip(self.names, row, strict=True) if bit] for row in batch.chosen.tolist()]
 
 
-@laws
+@laws("check_other_processes_agree")
 class FeaturesByHash(Words):
     """The keys of features are Python's hashes of pieces of text."""
 
@@ -131,7 +131,7 @@ class OneMetric(Words):
         return self.exact_match, Metric("mine", "min", self.measure)
 
 
-@laws
+@laws("check_metrics_hold_for_every_pair")
 class DividesByTheTruth(OneMetric):
     """An error rate is divided by the length of the truth, which may be empty."""
 
@@ -140,7 +140,7 @@ class DividesByTheTruth(OneMetric):
         return wrong / (true.tokens > 0).sum(dim=1)
 
 
-@laws
+@laws("check_metrics_hold_for_every_pair")
 class DividesByTheDifference(OneMetric):
     """A metric is divided by the number of differences: NaN for a perfect prediction of a long text."""
 
@@ -151,7 +151,7 @@ class DividesByTheDifference(OneMetric):
         return torch.where(several, far / differs.sum(dim=1), far)
 
 
-@laws
+@laws("check_metrics_hold_for_every_pair")
 class CorrelatesConstants(Labels):
     """The metric is a correlation, NaN where all labels or none are chosen."""
 
@@ -164,7 +164,7 @@ class CorrelatesConstants(Labels):
         return (x * y).sum(dim=1) / (x.norm(dim=1) * y.norm(dim=1))
 
 
-@laws
+@laws("check_metrics_hold_for_every_pair")
 class OverlapOfNothing(Labels):
     """The overlap of two empty sets is 0 / 0."""
 
@@ -173,7 +173,7 @@ class OverlapOfNothing(Labels):
         return both.sum(dim=1) / either.sum(dim=1)
 
 
-@laws
+@laws("check_properties_are_finite")
 class MeanOfNothing(Words):
     """A property is a mean over the tokens, of which there may be none."""
 
@@ -183,7 +183,7 @@ class MeanOfNothing(Words):
             return {"mean": (batch.tokens * present).sum(dim=1) / present.sum(dim=1)}
 
 
-@laws
+@laws("check_features_are_finite")
 class FeaturesOfNothing(Words):
     """Features are divided by the number of tokens, of which there may be none."""
 
@@ -192,7 +192,7 @@ class FeaturesOfNothing(Words):
         return SparseRows.dense(flat / (batch.tokens > 0).sum(dim=1, keepdim=True))
 
 
-@laws
+@laws("check_metrics_hold_for_every_pair")
 class RewardsTheLongest(OneMetric):
     """A metric to minimise subtracts a bonus for full length, so that some prediction beats the truth."""
 
@@ -204,7 +204,7 @@ class RewardsTheLongest(OneMetric):
 # -- texts ---------------------------------------------------------------------------------------------------------
 
 
-@laws
+@laws("check_texts_survive")
 class FormatsInLines(Labels):
     """`format` writes one label a line."""
 
@@ -217,7 +217,7 @@ class FormatsInLines(Labels):
         return text.split("\n") if text else []
 
 
-@laws
+@laws("check_texts_survive")
 class FormatsWithAReturn(Labels):
     """`format` ends with a carriage return, which tables read as a line break."""
 
@@ -226,7 +226,7 @@ class FormatsWithAReturn(Labels):
         return ", ".join(obj) + "\r"
 
 
-@laws
+@laws("check_texts_survive")
 class FormatStrips(Words):
     """`format` strips spaces, which may be tokens."""
 
@@ -235,7 +235,7 @@ class FormatStrips(Words):
         return obj.strip()
 
 
-@laws
+@laws("check_texts_survive")
 class FormatShortens(Words):
     """`format` shortens long texts for display."""
 
@@ -244,7 +244,7 @@ class FormatShortens(Words):
         return obj if len(obj) < 5 else obj[:3] + "…"
 
 
-@laws
+@laws("check_texts_survive")
 class ParseJoinsSpaces(Words):
     """`parse` makes one space of several."""
 
@@ -253,7 +253,7 @@ class ParseJoinsSpaces(Words):
         return re.sub(" +", " ", text)
 
 
-@laws
+@laws("check_infer_holds_the_objects")
 class UnpacksLists(Words):
     """`unpack` gives lists, which `format` does not write as `parse` reads them."""
 
@@ -261,7 +261,7 @@ class UnpacksLists(Words):
         return [list(text) for text in super().unpack(batch)]
 
 
-@laws
+@laws("check_parse_refuses_politely")
 class ParseEvaluates(Labels):
     """`parse` calls `eval`, so that a file can run code."""
 
@@ -282,7 +282,7 @@ class ParseEvaluates(Labels):
         return found
 
 
-@laws
+@laws("check_parse_refuses_politely")
 class ParseNests(Labels):
     """`parse` reads JSON and expects its usual errors only, not those of deep nesting."""
 
@@ -306,7 +306,7 @@ class ParseNests(Labels):
 # -- drawings ------------------------------------------------------------------------------------------------------
 
 
-@laws
+@laws("check_every_pair_can_be_drawn")
 class DrawsUpToTheOther(Words):
     """`render` compares letter by letter and fails if the other text is shorter."""
 
@@ -317,7 +317,7 @@ class DrawsUpToTheOther(Words):
             return Drawing("".join(f"[{c}]" if c != against[i] else c for i, c in enumerate(obj)) or "(empty)")
 
 
-@laws
+@laws("check_every_pair_can_be_drawn")
 class DrawsTheFirstLetter(Words):
     """`render` fails for an empty text."""
 
@@ -326,7 +326,7 @@ class DrawsTheFirstLetter(Words):
             return Drawing(obj[0].upper() + obj[1:])
 
 
-@laws
+@laws("check_every_pair_can_be_drawn")
 class DrawsUnescaped(Labels):
     """`render` writes labels into SVG without escaping them, and a label has an ampersand in it."""
 
@@ -336,7 +336,7 @@ class DrawsUnescaped(Labels):
             return Drawing(text or "(none)", f'<svg xmlns="http://www.w3.org/2000/svg"><text>{text}</text></svg>')
 
 
-@laws
+@laws("check_every_pair_can_be_drawn")
 class DrawsNothing(Labels):
     """`render` gives an empty text for an empty set."""
 
@@ -348,7 +348,7 @@ class DrawsNothing(Labels):
 # -- packing and relaxing ------------------------------------------------------------------------------------------
 
 
-@laws
+@laws("check_structures_survive_packing")
 class UnpackSqueezes(Words):
     """`unpack` squeezes its batch, so that one row becomes many objects."""
 
@@ -358,7 +358,7 @@ class UnpackSqueezes(Words):
         return ["".join(symbols[label] for label in (row if isinstance(row, list) else [row])) for row in rows]
 
 
-@laws
+@laws("check_unrelax_gives_structures")
 class UnpackSkipsRepeats(Words):
     """`unpack` drops a token that is the same as the one before it."""
 
@@ -366,7 +366,7 @@ class UnpackSkipsRepeats(Words):
         return [re.sub(r"(.)\1+", r"\1", text) for text in super().unpack(batch)]
 
 
-@laws
+@laws("check_structures_survive_packing")
 class PackSortsTheList(Labels):
     """`pack` sorts the lists of its caller."""
 
@@ -377,7 +377,7 @@ class PackSortsTheList(Labels):
         return super().pack(objects)
 
 
-@laws
+@laws("check_relaxing_loses_nothing")
 class UnrelaxSorts(Words):
     """`unrelax` sorts the tokens, as if sequences were sets."""
 
@@ -389,7 +389,7 @@ class UnrelaxSorts(Words):
         return ["a", "cb", "ca"]
 
 
-@laws
+@laws("check_neighbours_follow_the_gradient")
 class RelaxForgetsTheLast(Words):
     """`relax` cuts the last position to nothing when a sequence has full length."""
 
@@ -402,7 +402,7 @@ class RelaxForgetsTheLast(Words):
 # -- infer ---------------------------------------------------------------------------------------------------------
 
 
-@laws
+@laws("check_infer_obeys_each_option")
 class InferDropsAnOption(Labels):
     """`infer` keeps the labels that are given and forgets the other options."""
 
@@ -412,7 +412,7 @@ class InferDropsAnOption(Labels):
         return cls.Config(labels=options.get("labels", found))
 
 
-@laws
+@laws("check_infer_obeys_each_option")
 class InferKnowsBetter(Words):
     """`infer` raises a length that is given to what the data need."""
 
@@ -423,7 +423,7 @@ class InferKnowsBetter(Words):
         return found.model_copy(update={"length": max(found.length, longest)})
 
 
-@laws
+@laws("check_infer_obeys_each_option")
 class InferWritesOptions(Labels):
     """`infer` adds what it found to the options of its caller."""
 
@@ -436,7 +436,7 @@ class InferWritesOptions(Labels):
 # -- views and moves -----------------------------------------------------------------------------------------------
 
 
-@laws
+@laws("check_views_are_drawn_for_each_row")
 class AugmentsAllAlike(Labels):
     """`augment` draws once for the whole batch."""
 
@@ -445,7 +445,7 @@ class AugmentsAllAlike(Labels):
         return Chosen(torch.where(flipped, 1 - batch.chosen, batch.chosen))
 
 
-@laws
+@laws("check_views_are_drawn_for_each_row")
 class AugmentsWithTheSameSeed(Words):
     """`augment` makes a generator of its own, so that a structure has the same view in every epoch."""
 
@@ -453,7 +453,7 @@ class AugmentsWithTheSameSeed(Words):
         return super().augment(batch, torch.Generator().manual_seed(0))
 
 
-@laws
+@laws("check_views_are_drawn_for_each_row")
 class AugmentsByShuffling(Words):
     """`augment` shuffles the batch, so that a row gets the view of another structure."""
 
@@ -461,7 +461,7 @@ class AugmentsByShuffling(Words):
         return super().augment(batch, generator)[torch.randperm(len(batch), generator=generator)]
 
 
-@laws
+@laws("check_neighbours_follow_the_gradient")
 class MovesByTheFirstRow(Words):
     """`moves` ranks the moves of every row by the gradient of the first one."""
 

@@ -1,4 +1,4 @@
-"""The list of mistakes, and the function that runs the checks of a class's kind on it."""
+"""The list of mistakes, and the functions that run the checks of a class's kind on it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import torch
 from ele_core import testing
 from ele_core.interfaces import Backbone, Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate, Task
 from ele_core.numerics.sets import ConvexSet
+from ele_core.testing import contracts
+from ele_core.testing.learners import fitted_learner
+from ele_core.testing.results import outcome_of
 
 MISTAKES: list[Mistake] = []
+ONE_LAW = "one law each"
+"""The kind of those that were written with the laws."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +24,8 @@ class Mistake:
 
     kind: str
     """The kind of mistake, such as `gradients`."""
+    law: str | None
+    """The check that finds it; None if none does."""
     cls: type
 
     @property
@@ -32,37 +39,52 @@ class Mistake:
 
 
 def mistake(kind):
-    """Put a class on the list; its docstring says what is wrong with it."""
+    """Make a decorator: given the check that finds it, or None, it puts a class on the list."""
 
-    def mark(cls):
-        assert cls.__doc__, f"{cls.__name__} does not say what is wrong"
-        MISTAKES.append(Mistake(kind, cls))
-        return cls
+    def by(law):
+        def mark(cls):
+            assert kind == ONE_LAW or cls.__doc__, f"{cls.__name__} does not say what is wrong"
+            MISTAKES.append(Mistake(kind, law, cls))
+            return cls
 
-    return mark
+        return mark
+
+    return by
 
 
-def checked(cls):
-    """The results of all checks of the kind of component that `cls` is."""
+def subject(cls):
+    """The checks of the kind of component that `cls` is, and their arguments."""
     from mistakes import bases
 
     torch.manual_seed(0)
     if issubclass(cls, OutputSpace):
-        return testing.check_output_space(bases.space_of(cls))
+        return contracts.OutputSpaceContract.checks, (bases.space_of(cls),)
     if issubclass(cls, ConvexSet):
-        return testing.check_output_space(bases.space_around(cls))
+        return contracts.OutputSpaceContract.checks, (bases.space_around(cls),)
     if issubclass(cls, Encoder):
         space = bases.words()
-        return testing.check_encoder(cls(None, space, 5), space)
+        return contracts.EncoderContract.checks, (cls(None, space, 5), space)
     if issubclass(cls, Surrogate):
-        return testing.check_surrogate(cls(None, bases.words()))
+        return contracts.SurrogateContract.checks, (fitted_learner(cls(None, bases.words())),)
     if issubclass(cls, InputSpace):
-        return testing.check_input_space(cls())
+        return contracts.InputSpaceContract.checks, (cls(),)
     if issubclass(cls, Backbone):
-        return testing.check_backbone(cls(None, bases.vectors(), 5), bases.vectors())
+        return contracts.BackboneContract.checks, (cls(None, bases.vectors(), 5), bases.vectors())
     if issubclass(cls, Regressor):
-        return testing.check_regressor(cls(None, bases.vectors(), bases.LearnedOffset(None, bases.words())))
+        regressor = cls(None, bases.vectors(), bases.LearnedOffset(None, bases.words()))
+        return contracts.RegressorContract.checks, (fitted_learner(regressor),)
     if issubclass(cls, Decoder):
-        return testing.check_decoder(cls(), testing.sample_problem(bases.words()))
+        return contracts.DecoderContract.checks, (cls(), testing.sample_problem(bases.words()))
     assert issubclass(cls, Task)
-    return testing.check_task(cls(cls.Config(size=60, validation=10, test=10)))
+    return contracts.TaskContract.checks, (cls(cls.Config(size=60, validation=10, test=10)),)
+
+
+def checked(cls):
+    """The results of all checks of the kind of component that `cls` is."""
+    return testing.run_checks(*subject(cls))
+
+
+def found_by(law, cls):
+    """The result of one check, after those that it builds on."""
+    checks, arguments = subject(cls)
+    return outcome_of(next(check for check in checks if check.__name__ == law), arguments, {})

@@ -24,7 +24,7 @@ def seeded_by(number):
 # -- views ---------------------------------------------------------------------------------------------------------
 
 
-@randomness
+@randomness("check_augment_is_seeded")
 class AugmentSeedsTorch(Words):
     """`augment` seeds torch's global generator from its own one and draws from it."""
 
@@ -33,7 +33,7 @@ class AugmentSeedsTorch(Words):
         return super().augment(batch, seeded_by(torch.randint(1 << 30, (1,))))
 
 
-@randomness
+@randomness("check_augment_is_seeded")
 class AugmentDrawsFromNumpy(Words):
     """`augment` draws from numpy's global generator."""
 
@@ -41,7 +41,7 @@ class AugmentDrawsFromNumpy(Words):
         return super().augment(batch, seeded_by(np.random.randint(1 << 30)))
 
 
-@randomness
+@randomness("check_augment_is_seeded")
 class AugmentSeedsNumpy(Words):
     """`augment` seeds numpy's global generator from its own one: repeatable, and everybody else's numbers too."""
 
@@ -50,7 +50,7 @@ class AugmentSeedsNumpy(Words):
         return super().augment(batch, seeded_by(np.random.randint(1 << 30)))
 
 
-@randomness
+@randomness("check_augment_is_seeded")
 class AugmentSeedsPython(Words):
     """`augment` seeds Python's global generator from its own one."""
 
@@ -59,7 +59,7 @@ class AugmentSeedsPython(Words):
         return super().augment(batch, seeded_by(random.getrandbits(30)))
 
 
-@randomness
+@randomness("check_augment_is_seeded")
 class AugmentShufflesInPython(Labels):
     """`augment` shuffles in Python and throws the result away: the view is right, the global generator is not."""
 
@@ -68,7 +68,7 @@ class AugmentShufflesInPython(Labels):
         return super().augment(batch, generator)
 
 
-@randomness
+@randomness("check_input_augment_is_seeded")
 class InputAugmentDrawsFromNumpy(VectorInput):
     """`augment` of an input space adds noise from numpy's global generator, seeded by its own one."""
 
@@ -80,7 +80,7 @@ class InputAugmentDrawsFromNumpy(VectorInput):
 # -- rounding, other packings, samples -----------------------------------------------------------------------------
 
 
-@randomness
+@randomness("check_nothing_draws_globally")
 class UnrelaxBreaksTies(Words):
     """`unrelax` breaks ties by noise from torch's global generator."""
 
@@ -89,7 +89,7 @@ class UnrelaxBreaksTies(Words):
         return super().unrelax(Tokens(point.tokens + noise.to(point.tokens)))
 
 
-@randomness
+@randomness("check_nothing_draws_globally")
 class UnrelaxBreaksTiesInNumpy(Words):
     """`unrelax` breaks ties by noise from a fresh generator of numpy, different at every call."""
 
@@ -98,7 +98,7 @@ class UnrelaxBreaksTiesInNumpy(Words):
         return super().unrelax(Tokens(point.tokens + noise.to(point.tokens)))
 
 
-@randomness
+@randomness("check_nothing_draws_globally")
 class EquivalentsDrawGlobally(Labels):
     """`equivalents` draws from torch's global generator, and then changes nothing."""
 
@@ -107,7 +107,7 @@ class EquivalentsDrawGlobally(Labels):
         return batch
 
 
-@randomness
+@randomness("check_sets_draw_from_their_generator")
 class SampleDrawsGlobally(AtMost):
     """`sample` of a convex set ignores its generator."""
 
@@ -115,7 +115,7 @@ class SampleDrawsGlobally(AtMost):
         return self.project(torch.rand(count, self.size).round(decimals=1).to(dtype))
 
 
-@randomness
+@randomness("check_sets_draw_from_their_generator")
 class SampleSeedsTorch(AtMost):
     """`sample` of a convex set seeds torch's global generator."""
 
@@ -124,7 +124,7 @@ class SampleSeedsTorch(AtMost):
         return super().sample(count, torch.default_generator, dtype)
 
 
-@randomness
+@randomness("check_sets_draw_from_their_generator")
 class SampleLabelsDrawGlobally(Exactly):
     """`sample_labels` of a convex set draws from torch's global generator."""
 
@@ -132,7 +132,7 @@ class SampleLabelsDrawGlobally(Exactly):
         return (torch.rand(count, self.size).argsort(dim=1) < self.most).to(self.label_dtype)
 
 
-@randomness
+@randomness("check_sets_draw_from_their_generator")
 class SharesDrawGlobally(Exactly):
     """`shares` of a convex set draws from torch's global generator."""
 
@@ -140,7 +140,7 @@ class SharesDrawGlobally(Exactly):
         return torch.rand(count, 1, dtype=torch.float64)
 
 
-@randomness
+@randomness("check_sets_sample_everywhere")
 class SampleIgnoresItsGenerator(AtMost):
     """`sample` of a convex set makes a generator of its own, and gives the same points at every call."""
 
@@ -151,7 +151,7 @@ class SampleIgnoresItsGenerator(AtMost):
 # -- learning, decoding, loading -----------------------------------------------------------------------------------
 
 
-@randomness
+@randomness("check_fit_is_seeded")
 class SurrogateSeedsNumpy(LearnedOffset):
     """`fit` of a surrogate seeds numpy's global generator with 0 and draws from it."""
 
@@ -160,7 +160,7 @@ class SurrogateSeedsNumpy(LearnedOffset):
         super().fit(outputs[torch.from_numpy(np.random.permutation(len(outputs)))], validation, extra, context)
 
 
-@randomness
+@randomness("check_fit_is_seeded")
 class RegressorShufflesInPython(Ridge):
     """`fit` of a regressor seeds Python's global generator and shuffles with it."""
 
@@ -171,7 +171,7 @@ class RegressorShufflesInPython(Ridge):
         super().fit((train[0][rows], train[1][rows]), validation, context)
 
 
-@randomness
+@randomness("check_calls_change_nothing")
 class RegressorPredictsWithNoise(Ridge):
     """`predict` draws a noise from numpy's global generator that it multiplies by zero."""
 
@@ -179,7 +179,7 @@ class RegressorPredictsWithNoise(Ridge):
         return super().predict(inputs) + 0 * float(np.random.normal())
 
 
-@randomness
+@randomness("check_calls_change_nothing")
 class BackboneDrawsAlways(MLPBackbone):
     """A backbone draws the noise that it adds only while training also where it adds none."""
 
@@ -188,7 +188,7 @@ class BackboneDrawsAlways(MLPBackbone):
         return super().forward(Vectors(batch.values + noise) if self.training else batch)
 
 
-@randomness
+@randomness("check_decoder_changes_nothing")
 class DecoderChoosesInPython(Best):
     """`decode` draws from Python's global generator, as to break ties."""
 
@@ -197,7 +197,7 @@ class DecoderChoosesInPython(Best):
         return super().decode(queries, problem, top_k=top_k, context=context)
 
 
-@randomness
+@randomness("check_decoder_changes_nothing")
 class DecoderSeedsTorch(Best):
     """`decode` seeds torch's global generator with the seed of its context."""
 
@@ -206,7 +206,7 @@ class DecoderSeedsTorch(Best):
         return super().decode(queries, problem, top_k=top_k, context=context)
 
 
-@randomness
+@randomness("check_input_fit_is_repeatable")
 class InputFitSamples(VectorInput):
     """`fit` of an input space looks at a random sample of at most 1,000 values, drawn globally."""
 
@@ -214,7 +214,7 @@ class InputFitSamples(VectorInput):
         super().fit(random.sample(list(values), min(1000, len(values))))
 
 
-@randomness
+@randomness("check_task_is_seeded")
 class TaskSeedsNumpy(NumberWords):
     """`load` of a task seeds numpy's global generator and splits with it."""
 
@@ -222,4 +222,4 @@ class TaskSeedsNumpy(NumberWords):
         np.random.seed(context.seed)
         data = super().load(space, context)
         rows = torch.from_numpy(np.random.permutation(len(data)))
-        return data.with_split(rows[:40], rows[40:50], rows[50:])
+        return data.with_split(rows[:40], rows[40:50], rows[50:], rows[:0])

@@ -13,7 +13,7 @@ from mistakes.listing import mistake
 sets = mistake("convex sets")
 
 
-@sets
+@sets("check_sets_are_the_hull_of_their_vertices")
 class JudgesItself(AtMost):
     """Nothing in the set but its vertices knows of the sum: projection, samples and violations are those of a box."""
 
@@ -27,7 +27,7 @@ class JudgesItself(AtMost):
         return {"entries are at least 0": -x, "entries are at most 1": x - 1}
 
 
-@sets
+@sets("check_sets_are_the_hull_of_their_vertices")
 class JudgesInequality(Exactly):
     """The set is that of sums of at most k, although every vertex has the sum k."""
 
@@ -38,7 +38,7 @@ class JudgesInequality(Exactly):
         return AtMost.violations(self, x)
 
 
-@sets
+@sets("check_project_is_nearest")
 class ProjectsByScaling(AtMost):
     """`project` clips and scales down to the sum, and samples come from vertices and their means only."""
 
@@ -51,7 +51,7 @@ class ProjectsByScaling(AtMost):
         return self.vertices(self.sample_labels(count, generator)).to(dtype)
 
 
-@sets
+@sets("check_sets_sample_everywhere")
 class SamplesTheCentre(AtMost):
     """`sample` gives points near the centre only: no vertex and no face."""
 
@@ -61,7 +61,7 @@ class SamplesTheCentre(AtMost):
         return (centre + 0.1 * centre * noise).to(dtype)
 
 
-@sets
+@sets("check_sets_have_these_vertices")
 class SamplesFullTeams(AtMost):
     """`sample_labels` never draws the vertices with fewer than k entries."""
 
@@ -69,7 +69,7 @@ class SamplesFullTeams(AtMost):
         return Exactly.sample_labels(self, count, generator)
 
 
-@sets
+@sets("check_sets_have_these_vertices")
 class SamplesUnevenly(Exactly):
     """`sample_labels` draws one vertex nine times of ten."""
 
@@ -80,7 +80,7 @@ class SamplesUnevenly(Exactly):
         return torch.where(usual, first, labels)
 
 
-@sets
+@sets("check_sets_round_to_the_nearest_vertex")
 class RoundsEarly(AtMost):
     """`nearest_vertex` rounds up from 0.3."""
 
@@ -88,7 +88,7 @@ class RoundsEarly(AtMost):
         return super().nearest_vertex(x + 0.2 * (x > 0.3))
 
 
-@sets
+@sets("check_sets_round_to_the_nearest_vertex")
 class RoundsGreedily(Exactly):
     """`nearest_vertex` compares numbers with one digit only."""
 
@@ -96,7 +96,7 @@ class RoundsGreedily(Exactly):
         return super().nearest_vertex((x * 4).round() / 4)
 
 
-@sets
+@sets("check_sets_move_between_vertices")
 class OnlyRemoves(AtMost):
     """`switch` only removes: there is no way to a larger set."""
 
@@ -104,7 +104,7 @@ class OnlyRemoves(AtMost):
         return labels.scatter(1, which[:, None], 0)
 
 
-@sets
+@sets("check_sets_move_between_vertices")
 class SwapsTooFew(Exactly):
     """`switch` makes its first three moves only; the others repeat the first."""
 
@@ -112,7 +112,7 @@ class SwapsTooFew(Exactly):
         return super().switch(labels, torch.where(which < 3, which, 0 * which))
 
 
-@sets
+@sets("check_neighbours_follow_the_gradient")
 class GainsUphill(AtMost):
     """`gains` has the wrong sign."""
 
@@ -120,7 +120,7 @@ class GainsUphill(AtMost):
         return gradient * (2 * labels - 1)
 
 
-@sets
+@sets("check_neighbours_follow_the_gradient")
 class GainsOfOneEntry(Exactly):
     """`gains` of a swap counts only the entry that is added."""
 
@@ -130,7 +130,7 @@ class GainsOfOneEntry(Exactly):
         return torch.where(labels[:, i] == labels[:, j], 0.0, added)
 
 
-@sets
+@sets("check_sets_move_between_vertices")
 class IdleTooOften(AtMost):
     """`idle` says that adding changes nothing."""
 
@@ -138,7 +138,7 @@ class IdleTooOften(AtMost):
         return labels == 0
 
 
-@sets
+@sets("check_augment_leaves_its_input_alone")
 class SwitchesInPlace(Exactly):
     """`switch` writes into the labels of its caller."""
 
@@ -147,7 +147,7 @@ class SwitchesInPlace(Exactly):
         return labels.scatter_(1, pair, labels.gather(1, pair.flip(1)))
 
 
-@sets
+@sets("check_sets_have_these_vertices")
 class CountsALabelTooMuch(AtMost):
     """`label_count` is one too large, and the last label has the vertex of another."""
 
@@ -159,7 +159,7 @@ class CountsALabelTooMuch(AtMost):
         return labels.clamp(max=1).float()
 
 
-@sets
+@sets("check_sets_refuse_points_outside")
 class JudgesTheMean(AtMost):
     """`violations` compares the mean over the batch with the rule, so that good rows hide a bad one."""
 
@@ -167,7 +167,7 @@ class JudgesTheMean(AtMost):
         return {**super().violations(x), f"the sum is at most {self.most}": x.sum(dim=1).mean() - self.most}
 
 
-@sets
+@sets("check_sets_refuse_points_outside")
 @dataclass(frozen=True)
 class ToleratesAll(AtMost):
     """`tolerance` is 0.4, as to silence a check."""
@@ -176,7 +176,7 @@ class ToleratesAll(AtMost):
         return 0.4
 
 
-@sets
+@sets("check_sets_sample_everywhere")
 class SharesByEntry(Exactly):
     """`shares` lets each entry move alone, which breaks the sum."""
 
@@ -184,7 +184,7 @@ class SharesByEntry(Exactly):
         return torch.rand(count, self.size, generator=generator, dtype=torch.float64)
 
 
-@sets
+@sets("check_project_is_idempotent")
 class SamplesInSinglePrecision(Exactly):
     """`sample` ignores the dtype that it is asked for."""
 
@@ -192,7 +192,7 @@ class SamplesInSinglePrecision(Exactly):
         return super().sample(count, generator).float()
 
 
-@sets
+@sets("check_relax_gives_vertices")
 class VerticesAsIntegers(AtMost):
     """`vertices` gives the labels themselves, not floats."""
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from additive import check_additive, fresh
-from broken_spaces import Plain, small
+from mistakes.of_spaces import Plain, small
 from test_flat_encoder import GEOMETRY, point
 
 from ele_core.components.encoders.additive import BlocksEncoder, PartTable

@@ -1,4 +1,4 @@
-"""Encoders, inputs and backbones, surrogates and regressors that are wrong in one way each."""
+"""Encoders, inputs, backbones, surrogates and regressors that break one law each."""
 
 from __future__ import annotations
 
@@ -15,20 +15,9 @@ from ele_core.components.inputs.vector import VectorInput, Vectors
 from ele_core.interfaces import Encoder, Regressor
 from ele_core.numerics.sparse import SparseRows
 from ele_core.testing import LinearSurrogate
+from mistakes.listing import ONE_LAW, mistake
 
-ENCODERS: dict[type, str] = {}
-INPUTS: dict[type, str] = {}
-BACKBONES: dict[type, str] = {}
-SURROGATES: dict[type, str] = {}
-REGRESSORS: dict[type, str] = {}
-
-
-def caught_by(table, check):
-    def mark(cls):
-        table[cls] = check
-        return cls
-
-    return mark
+caught_by = mistake(ONE_LAW)
 
 
 # -- encoders ------------------------------------------------------------------------------------------------------
@@ -50,45 +39,45 @@ class PlainEncoder(Encoder):
         return torch.tanh(self.linear(self.flat(point)))
 
 
-@caught_by(ENCODERS, "check_gives_embeddings")
+@caught_by("check_gives_embeddings")
 class EncodesToAnotherSize(PlainEncoder):
     def forward(self, point):
         return super().forward(point)[:, 1:]
 
 
-@caught_by(ENCODERS, "check_gives_embeddings")
+@caught_by("check_gives_embeddings")
 class EncodesToNoNumber(PlainEncoder):
     def forward(self, point):
         return super().forward(point) * float("nan")
 
 
-@caught_by(ENCODERS, "check_encoder_has_a_gradient")
+@caught_by("check_encoder_has_a_gradient")
 class EncodesWithoutGradient(PlainEncoder):
     def flat(self, point):
         return super().flat(point).detach()
 
 
-@caught_by(ENCODERS, "check_encoder_has_a_gradient")
+@caught_by("check_encoder_has_a_gradient")
 class EncodesByRounding(PlainEncoder):
     def flat(self, point):
         return super().flat(point).round()
 
 
-@caught_by(ENCODERS, "check_encoder_gradient_is_the_slope")
+@caught_by("check_encoder_gradient_is_the_slope")
 class EncodesStraightThrough(PlainEncoder):
     def flat(self, point):
         flat = super().flat(point)
         return flat + (flat.square() - flat).detach()
 
 
-@caught_by(ENCODERS, "check_rows_are_independent")
+@caught_by("check_rows_are_independent")
 class EncodesByTheBatch(PlainEncoder):
     def forward(self, point):
         found = super().forward(point)
         return found - found.mean(dim=0, keepdim=True) if len(found) else found
 
 
-@caught_by(ENCODERS, "check_takes_small_batches")
+@caught_by("check_takes_small_batches")
 class EncodesAtLeastTwo(PlainEncoder):
     def __init__(self, config, space, dim):
         super().__init__(config, space, dim)
@@ -98,19 +87,19 @@ class EncodesAtLeastTwo(PlainEncoder):
         return self.norm(super().forward(point))
 
 
-@caught_by(ENCODERS, "check_calls_change_nothing")
+@caught_by("check_calls_change_nothing")
 class EncodesAtRandom(PlainEncoder):
     def forward(self, point):
         return nn.functional.dropout(super().forward(point), 0.5, training=True)
 
 
-@caught_by(ENCODERS, "check_encoder_keeps_the_dtype")
+@caught_by("check_encoder_keeps_the_dtype")
 class EncodesInSinglePrecision(PlainEncoder):
     def forward(self, point):
         return super().forward(point).float()
 
 
-@caught_by(ENCODERS, "check_calls_change_nothing")
+@caught_by("check_calls_change_nothing")
 class EncodesInPlace(PlainEncoder):
     def forward(self, point):
         found = super().forward(point)
@@ -120,7 +109,7 @@ class EncodesInPlace(PlainEncoder):
         return found
 
 
-@caught_by(ENCODERS, "check_state_is_complete")
+@caught_by("check_state_is_complete")
 class EncodesByAHiddenState(PlainEncoder):
     def __init__(self, config, space, dim):
         super().__init__(config, space, dim)
@@ -130,7 +119,7 @@ class EncodesByAHiddenState(PlainEncoder):
         return super().forward(point) + self.hidden.to(self.linear.weight)
 
 
-@caught_by(ENCODERS, "check_is_trainable")
+@caught_by("check_is_trainable")
 class EncodesWithFrozenWeights(PlainEncoder):
     def forward(self, point):
         return torch.tanh(self.flat(point) @ self.linear.weight.detach().T)
@@ -145,25 +134,25 @@ class ClaimsInvariance(FlatEncoder):
 # -- input spaces --------------------------------------------------------------------------------------------------
 
 
-@caught_by(INPUTS, "check_input_examples_are_different")
+@caught_by("check_input_examples_are_different")
 class HasNoExamples(VectorInput):
     def examples(self):
         return []
 
 
-@caught_by(INPUTS, "check_input_examples_are_different")
+@caught_by("check_input_examples_are_different")
 class HasOneInput(TextInput):
     def examples(self):
         return ["one"]
 
 
-@caught_by(INPUTS, "check_input_pack_gives_a_batch")
+@caught_by("check_input_pack_gives_a_batch")
 class PacksAllAlike(TextInput):
     def pack(self, values):
         return super().pack(["1"] * len([*super().pack(values).tokens]))
 
 
-@caught_by(INPUTS, "check_input_parse_inverts_format")
+@caught_by("check_input_parse_inverts_format")
 class FormatsRoughly(VectorInput):
     def format(self, value):
         return " ".join(f"{number:.0f}" for number in value)
@@ -172,13 +161,13 @@ class FormatsRoughly(VectorInput):
         return [[1.25, 2.0], [3.0, 0.5], [9.0, 4.75]]
 
 
-@caught_by(INPUTS, "check_input_parse_refuses_politely")
+@caught_by("check_input_parse_refuses_politely")
 class ParsesWithoutCare(TextInput):
     def parse(self, text):
         return text[0] + text[1:]
 
 
-@caught_by(INPUTS, "check_input_foreign_values_are_refused")
+@caught_by("check_input_foreign_values_are_refused")
 class NamesTheFirstInput(TextInput):
     def pack(self, values):
         if not all(isinstance(value, str) for value in values):
@@ -186,7 +175,7 @@ class NamesTheFirstInput(TextInput):
         return super().pack(values)
 
 
-@caught_by(INPUTS, "check_input_fit_is_repeatable")
+@caught_by("check_input_fit_is_repeatable")
 class FitsDifferently(VectorInput):
     fits: ClassVar = itertools.count(1)
 
@@ -195,72 +184,72 @@ class FitsDifferently(VectorInput):
         self._scaling = self._scaling[0], self._scaling[1] * next(self.fits)
 
 
-@caught_by(INPUTS, "check_input_load_inverts_save")
+@caught_by("check_input_load_inverts_save")
 class ForgetsItsScale(VectorInput):
     def load(self, folder):
         super().load(folder)
         self._scaling = self._scaling[0], self._scaling[1] * 2
 
 
-@caught_by(INPUTS, "check_input_rows_are_independent")
+@caught_by("check_input_rows_are_independent")
 class ScalesByTheBatch(VectorInput):
     def pack(self, values):
         batch = super().pack(values)
         return Vectors(batch.values - batch.values[:1] + 0.5 * batch.values)
 
 
-@caught_by(INPUTS, "check_input_rows_are_independent")
+@caught_by("check_input_rows_are_independent")
 class ViewsOthers(VectorInput):
     def views(self, batch):
         return [batch, Vectors(batch.values.flip(0))]
 
 
-@caught_by(INPUTS, "check_input_takes_empty_batches")
+@caught_by("check_input_takes_empty_batches")
 class PacksNothingAsOne(VectorInput):
     def pack(self, values):
         return super().pack(values) if len(values) else Vectors(torch.zeros(0))
 
 
-@caught_by(INPUTS, "check_input_sizes_are_lengths")
+@caught_by("check_input_sizes_are_lengths")
 class SizesInColumns(TextInput):
     def sizes(self, batch):
         return batch.lengths[:, None] if len(batch) else batch.lengths
 
 
-@caught_by(INPUTS, "check_input_augment_is_seeded")
+@caught_by("check_input_augment_is_seeded")
 class AugmentsInputsAtRandom(TextInput):
     def augment(self, batch, generator):
         return Texts(batch.tokens, batch.lengths)[torch.randperm(len(batch))]
 
 
-@caught_by(INPUTS, "check_input_features_are_independent")
-class CountsByTheBatch(VectorInput):
+@caught_by("check_input_features_are_independent")
+class CountsInputsByTheBatch(VectorInput):
     def features(self, batch, *, grams=4):
         return SparseRows.dense(batch.values * len(batch))
 
 
-@caught_by(INPUTS, "check_input_nearest_gives_rows")
+@caught_by("check_input_nearest_gives_rows")
 class CopiesTheFirst(VectorInput):
     def nearest(self, batch, others):
         distances = (batch.values - others.values[:1]).norm(dim=1)
         return torch.zeros(len(batch), dtype=torch.int64), distances
 
 
-@caught_by(INPUTS, "check_input_nearest_gives_rows")
+@caught_by("check_input_nearest_gives_rows")
 class FindsRowsThatAreNotThere(VectorInput):
     def nearest(self, batch, others):
         rows, distances = super().nearest(batch, others)
         return rows + 1, distances
 
 
-@caught_by(INPUTS, "check_input_defaults_are_options")
+@caught_by("check_input_defaults_are_options")
 class NamesAnotherInputsBackbone(VectorInput):
     @classmethod
     def defaults(cls, pairs):
         return {"backbone": {"name": "gru"}}
 
 
-@caught_by(INPUTS, "check_input_defaults_are_options")
+@caught_by("check_input_defaults_are_options")
 class MisspellsAKernelOption(VectorInput):
     @classmethod
     def defaults(cls, pairs):
@@ -270,25 +259,25 @@ class MisspellsAKernelOption(VectorInput):
 # -- backbones -----------------------------------------------------------------------------------------------------
 
 
-@caught_by(BACKBONES, "check_gives_embeddings")
+@caught_by("check_gives_embeddings")
 class MapsToInfinity(MLPBackbone):
     def forward(self, batch):
         return super().forward(batch) / 0
 
 
-@caught_by(BACKBONES, "check_rows_are_independent")
+@caught_by("check_rows_are_independent")
 class MapsByTheBatch(MLPBackbone):
     def forward(self, batch):
         return super().forward(batch) + batch.values.sum()
 
 
-@caught_by(BACKBONES, "check_rows_are_independent")
+@caught_by("check_rows_are_independent")
 class MapsAtLeastOne(MLPBackbone):
     def forward(self, batch):
         return super().forward(batch) + 0 * batch.values.max()
 
 
-@caught_by(BACKBONES, "check_calls_change_nothing")
+@caught_by("check_calls_change_nothing")
 class CountsItsCalls(MLPBackbone):
     def __init__(self, config, inputs, dim):
         super().__init__(config, inputs, dim)
@@ -299,7 +288,7 @@ class CountsItsCalls(MLPBackbone):
         return super().forward(batch)
 
 
-@caught_by(BACKBONES, "check_calls_change_nothing")
+@caught_by("check_calls_change_nothing")
 class MapsInPlace(MLPBackbone):
     def forward(self, batch):
         found = super().forward(batch)
@@ -307,7 +296,7 @@ class MapsInPlace(MLPBackbone):
         return found
 
 
-@caught_by(BACKBONES, "check_state_is_complete")
+@caught_by("check_state_is_complete")
 class MapsByAHiddenState(MLPBackbone):
     def __init__(self, config, inputs, dim):
         super().__init__(config, inputs, dim)
@@ -317,7 +306,7 @@ class MapsByAHiddenState(MLPBackbone):
         return super().forward(batch) + self.hidden
 
 
-@caught_by(BACKBONES, "check_backbone_tells_inputs_apart")
+@caught_by("check_backbone_tells_inputs_apart")
 class MapsAllAlike(MLPBackbone):
     def forward(self, batch):
         return super().forward(Vectors(0 * batch.values))
@@ -346,13 +335,13 @@ class LearnedSurrogate(LinearSurrogate):
         self.weights, self.offset = state["weights"], state["offset"]
 
 
-@caught_by(SURROGATES, "check_gives_embeddings")
+@caught_by("check_gives_embeddings")
 class EmbedsWithGradient(LearnedSurrogate):
     def embed(self, batch):
         return super().embed(batch).requires_grad_(True)
 
 
-@caught_by(SURROGATES, "check_gives_embeddings")
+@caught_by("check_gives_embeddings")
 class LearnsItsDimension(LearnedSurrogate):
     size = 16
 
@@ -374,7 +363,7 @@ class LearnsItsDimension(LearnedSurrogate):
         return LinearSurrogate.embed_at(self, point)
 
 
-@caught_by(SURROGATES, "check_surrogate_tells_structures_apart")
+@caught_by("check_surrogate_tells_structures_apart")
 class EmbedsAllAlike(LearnedSurrogate):
     def embed_at(self, point):
         return 0 * super().embed_at(point)
@@ -384,31 +373,31 @@ class EmbedsAllAlike(LearnedSurrogate):
         return (zero - zero.detach()).sum(dim=1) + queries.square().sum(dim=1)
 
 
-@caught_by(SURROGATES, "check_surrogate_energy_is_a_distance")
+@caught_by("check_surrogate_energy_is_a_distance")
 class EnergyIsNegative(LearnedSurrogate):
     def energy(self, queries, batch):
         return super().energy(queries, batch) - 1
 
 
-@caught_by(SURROGATES, "check_surrogate_energies_agree")
+@caught_by("check_surrogate_energies_agree")
 class EnergiesAreRoots(LearnedSurrogate):
     def energies(self, queries, embeddings):
         return super().energies(queries, embeddings).sqrt()
 
 
-@caught_by(SURROGATES, "check_surrogate_energy_at_vertices")
+@caught_by("check_surrogate_energy_at_vertices")
 class EnergyAtIsAnother(LearnedSurrogate):
     def energy_at(self, queries, point):
         return 2 * super().energy_at(queries, point)
 
 
-@caught_by(SURROGATES, "check_surrogate_energy_at_vertices")
+@caught_by("check_surrogate_energy_at_vertices")
 class EnergyAtHasNoGradient(LearnedSurrogate):
     def energy_at(self, queries, point):
         return super().energy_at(queries, point).detach()
 
 
-@caught_by(SURROGATES, "check_rows_are_independent")
+@caught_by("check_rows_are_independent")
 class EmbedsByTheBatch(LearnedSurrogate):
     def embed(self, batch):
         found = super().embed(batch)
@@ -423,7 +412,7 @@ class EmbedsByTheBatch(LearnedSurrogate):
         return super().energies(queries / len(queries), embeddings / len(embeddings))
 
 
-@caught_by(SURROGATES, "check_calls_change_nothing")
+@caught_by("check_calls_change_nothing")
 class CountsWhatItEmbeds(LearnedSurrogate):
     def embed(self, batch):
         self.offset = self.offset.clone()
@@ -432,13 +421,13 @@ class CountsWhatItEmbeds(LearnedSurrogate):
         return found
 
 
-@caught_by(SURROGATES, "check_state_is_complete")
+@caught_by("check_state_is_complete")
 class ForgetsItsOffset(LearnedSurrogate):
     def restore(self, state):
         self.weights = state["weights"]
 
 
-@caught_by(SURROGATES, "check_fit_is_seeded")
+@caught_by("check_fit_is_seeded")
 class FitsFromTheGlobalGenerator(LearnedSurrogate):
     def fit(self, outputs, validation, extra, context):
         self.offset = torch.rand(self.dim, dtype=torch.float64)
@@ -470,19 +459,19 @@ class PlainRegressor(Regressor):
         self.weights = state["weights"]
 
 
-@caught_by(REGRESSORS, "check_gives_embeddings")
+@caught_by("check_gives_embeddings")
 class PredictsTooFew(PlainRegressor):
     def predict(self, inputs):
         return super().predict(inputs)[:, 1:]
 
 
-@caught_by(REGRESSORS, "check_rows_are_independent")
+@caught_by("check_rows_are_independent")
 class PredictsByTheBatch(PlainRegressor):
     def predict(self, inputs):
         return super().predict(inputs) + inputs.values.sum()
 
 
-@caught_by(REGRESSORS, "check_calls_change_nothing")
+@caught_by("check_calls_change_nothing")
 class PredictsInPlace(PlainRegressor):
     def predict(self, inputs):
         found = super().predict(inputs)
@@ -490,14 +479,14 @@ class PredictsInPlace(PlainRegressor):
         return found
 
 
-@caught_by(REGRESSORS, "check_fit_leaves_its_data_alone")
+@caught_by("check_fit_leaves_its_data_alone")
 class TrainsTheSurrogate(PlainRegressor):
     def fit(self, train, validation, context):
         super().fit(train, validation, context)
         self.surrogate.weights.mul_(1 + 1e-9)
 
 
-@caught_by(REGRESSORS, "check_state_is_complete")
+@caught_by("check_state_is_complete")
 class SavesNothing(PlainRegressor):
     def state(self):
         return {}
@@ -506,7 +495,7 @@ class SavesNothing(PlainRegressor):
         pass
 
 
-@caught_by(REGRESSORS, "check_regressor_ways_can_be_chosen")
+@caught_by("check_regressor_ways_can_be_chosen")
 class ForgetsItsWay(PlainRegressor):
     ways = ("plain", "doubled")
     factor = 1.0
@@ -518,7 +507,7 @@ class ForgetsItsWay(PlainRegressor):
         return self.factor * super().predict(inputs)
 
 
-@caught_by(REGRESSORS, "check_fit_is_seeded")
+@caught_by("check_fit_is_seeded")
 class FitsAtRandom(PlainRegressor):
     def fit(self, train, validation, context):
         super().fit(train, validation, context)

@@ -1,4 +1,4 @@
-"""Output spaces that are wrong in one way each, and the check that should say so."""
+"""Output spaces that break one law each."""
 
 from __future__ import annotations
 
@@ -12,18 +12,9 @@ from ele_core.interfaces import OutputSpace
 from ele_core.numerics.sparse import SparseRows
 from ele_core.types import Bounded, Drawing, Metric
 from ele_sequences.space import SequenceSpace, Tokens, close_gaps
+from mistakes.listing import ONE_LAW, mistake
 
-CAUGHT_BY: dict[type, str] = {}
-
-
-def caught_by(check):
-    """Marks a broken component with the one check that fails on it."""
-
-    def mark(cls):
-        CAUGHT_BY[cls] = check
-        return cls
-
-    return mark
+caught_by = mistake(ONE_LAW)
 
 
 class Plain(SequenceSpace):

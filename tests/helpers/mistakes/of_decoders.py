@@ -1,4 +1,4 @@
-"""Decoders and tasks that are wrong in one way each, and the check that should say so."""
+"""Decoders that break one law each."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ import torch
 
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.types import Decoding, Trace, Variant
+from mistakes.listing import ONE_LAW, mistake
 
-DECODERS: dict[type, str] = {}
-
-
-def caught_by(check):
-    def mark(cls):
-        DECODERS[cls] = check
-        return cls
-
-    return mark
+caught_by = mistake(ONE_LAW)
 
 
 class Plain(CandidatesDecoder):
