@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ele_core.files.atomic import write_text
-from ele_core.runs.saved import open_model
+from ele_core.runs.run import open_model
 
 
 def main() -> None:

@@ -18,9 +18,8 @@ from ele_core.files.signatures import KEY
 from ele_core.model.files import UNSEALED
 from ele_core.model.predict import predict_texts
 from ele_core.report.comparison import compare
-from ele_core.runs.journal import seal_journal
+from ele_core.runs.folder import seal_journal, sign_run
 from ele_core.runs.run import Run
-from ele_core.runs.signing import sign_run
 from ele_core.runtime.context import Context
 
 SMALL = [

@@ -55,7 +55,7 @@ class Console:
         if not self.verbose:
             return
         from ele_core import config as configuration
-        from ele_core.runs.identity import versions
+        from ele_core.runs.training import versions
         from ele_core.runtime.context import pick_device
 
         click.echo(", ".join(f"{name} {version}" for name, version in versions(config).items()), err=True)

@@ -164,8 +164,7 @@ def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, con
     for name, means in found.items():
         shown = texts(means, "{:.4g}".format).items()
         console.show(f"  {name}: {', '.join(f'{metric} {text}' for metric, text in shown)}")
-    space = run.config.registry.create("output", run.config.output, path="output")
-    if warning := behind(space, metrics, found):
+    if warning := behind(run.space, metrics, found):
         console.note(f"Note: {warning}")
 
 
@@ -174,8 +173,7 @@ def require_property(run: Run, name: str | None) -> None:
     if name is not None:
         from ele_core.model.groups import property_of
 
-        space = run.config.registry.create("output", run.config.output, path="output")
-        property_of(space, space.pack(space.examples()), name)
+        property_of(run.space, run.space.pack(run.space.examples()), name)
 
 
 def require_constraints(run: Run, given: Sequence[str]) -> None:
@@ -183,7 +181,7 @@ def require_constraints(run: Run, given: Sequence[str]) -> None:
     if given:
         from ele_core.model.constraints import require_given
 
-        require_given(run.config.registry.create("output", run.config.output, path="output"), given)
+        require_given(run.space, given)
 
 
 def grouped(run: Run, stored: StoredEvaluation | None, name: str | None) -> dict[str, Groups]:
@@ -192,6 +190,5 @@ def grouped(run: Run, stored: StoredEvaluation | None, name: str | None) -> dict
         return {}
     from ele_core.model.groups import grouped, property_of
 
-    space = run.config.registry.create("output", run.config.output, path="output")
-    truths, values = stored.measured(space)
-    return {name: grouped(property_of(space, truths, name), values)}
+    truths, values = stored.measured(run.space)
+    return {name: grouped(property_of(run.space, truths, name), values)}

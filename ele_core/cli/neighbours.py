@@ -73,8 +73,7 @@ def neighbours(
     from ele_core.files.atomic import write_bytes
     from ele_core.model.neighbour_table import NeighbourTable, Searched, read_queries
     from ele_core.model.prediction_table import check_target
-    from ele_core.runs.run import context_for
-    from ele_core.runs.saved import open_model
+    from ele_core.runs.run import context_for, open_model
     from ele_core.runtime.distributed import process_group
 
     check_target(target)

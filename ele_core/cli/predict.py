@@ -105,8 +105,7 @@ def predict(
     from ele_core.model.prediction_table import PredictionTable, check_target
     from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
     from ele_core.model.trust.sets import promised
-    from ele_core.runs.run import context_for
-    from ele_core.runs.saved import open_model
+    from ele_core.runs.run import context_for, open_model
     from ele_core.runtime.distributed import process_group
 
     check_target(target)

@@ -31,7 +31,7 @@ def sign(run: str, key: str, console: Console) -> None:
     ele --key key predict run inputs.csv
     """
     from ele_core.files.signatures import read_key
-    from ele_core.runs.signing import sign_run
+    from ele_core.runs.folder import sign_run
 
     secret = read_key(key)
     assert secret is not None  # a file was given

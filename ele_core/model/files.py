@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import reprlib
+import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import Tensor
 from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import RunConfig
+from ele_core.config.diff import DECODING, changes, flatten, training_options
 from ele_core.errors import EleError, ModelError
 from ele_core.files.archive import (
     MANIFEST,
@@ -27,9 +30,8 @@ from ele_core.files.archive import (
 )
 from ele_core.files.atomic import replace_folder, write_text
 from ele_core.files.signatures import SIGNATURE, changed, read_key, sign
-from ele_core.interfaces import InputSpace, OutputSpace, Surrogate
+from ele_core.interfaces import InputSpace, Learner, NetworkLearner, OutputSpace, Surrogate
 from ele_core.model.model import Model
-from ele_core.model.soundness import disagreement, emptied, finite, weights_problem
 from ele_core.model.trust.calibration import TENSORS as CALIBRATION
 from ele_core.model.trust.calibration import read_calibration, save_calibration
 from ele_core.numerics.meta_build import unfilled
@@ -48,6 +50,10 @@ LARGEST_CONFIG = 4 << 20
 """Bytes of the largest config.json: room for an output space of a hundred thousand words."""
 LABELS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 """The dtypes that the fields of packed structures may have."""
+SAMPLED = 32
+"""The candidates that are embedded again when a model is loaded."""
+TOLERANCE = 0.01
+"""The distance of a stored embedding from that of the encoder, relative to the longest: rounding is far below."""
 
 
 def save_model(model: Model, folder: Path) -> None:
@@ -69,13 +75,19 @@ def save_model(model: Model, folder: Path) -> None:
             sign(target, [MANIFEST], key)
 
 
-def load_model(folder: Path, device: torch.device, registry: Registry | None = None) -> Model:
+def load_model(
+    folder: Path, device: torch.device, registry: Registry | None = None, config: RunConfig | None = None
+) -> Model:
     """Load a model that `save_model` wrote. Only code of installed plugins runs: the folder cannot name any other.
 
-    If the environment variable ELE_KEY names a key, the model must be signed with it.
+    `config` is the configuration if it is known: that of the run, which must be the one the model was trained with but
+    for how it decodes. If the environment variable ELE_KEY names a key, the model must be signed with it.
     """
     try:
-        config = read_config(folder, registry)
+        if config is None:
+            config = read_config(folder, registry)
+        else:
+            require_same_training(read_header(folder)["config"], config, folder)
         verify(folder, UNSEALED)
         verify_signature(folder)
         return build(config, folder, device)
@@ -85,6 +97,17 @@ def load_model(folder: Path, device: torch.device, registry: Registry | None = N
         origin = origin_of(error)
         what = f"cannot be loaded: {f'{origin}: ' if origin else ''}{type(error).__name__}: {brief(error)}."
         raise ModelError(what, where=str(folder)) from error
+
+
+def require_same_training(stored: Mapping[str, Any], config: RunConfig, folder: Path) -> None:
+    """Refuse a configuration that differs from the `stored` one of a model in an option that it was trained with."""
+    ignored = (*DECODING, "calibration", "recipe")
+    then = flatten({name: section for name, section in stored.items() if name not in ignored})
+    now = training_options(config)
+    differ = changes(then, {path: now.get(path) for path in then})  # options newer than the model have defaults
+    if differ:
+        what = f"the model was trained with another configuration: {brief('; '.join(differ.values()))}."
+        raise ModelError(what, where=str(folder), fix="Restore the configuration of the run.")
 
 
 def verify_signature(folder: Path) -> None:
@@ -114,7 +137,7 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
         reason = brief(str(error).splitlines()[-1].strip().rstrip("."))  # torch lists the problems, one per line
         raise ModelError(f"the weights do not fit the configuration: {reason}.", where=str(file)) from None
     for part, learner in (("surrogate", model.surrogate), ("regressor", model.regressor)):
-        if emptied(learner):
+        if all_zero(learner):
             raise ModelError(f"damaged: all weights of the {part} are zero.", where=str(file))
     model.to(device)
     if sealed(folder, "candidates.safetensors"):
@@ -165,12 +188,14 @@ def describe(config: RunConfig) -> dict[str, Any]:
     return {"format": FORMAT, "ele": __version__, "components": providers, "config": config.model_dump(mode="json")}
 
 
-def read_config(folder: Path, registry: Registry | None = None) -> RunConfig:
+def read_config(folder: Path, registry: Registry | None = None, overrides: configuration.Overrides = ()) -> RunConfig:
     """Load the configuration of a saved model; if it cannot be used here, the error names the plugins it needs."""
     header = read_header(folder)
     try:
-        return configuration.load(header["config"], registry=registry)
+        return configuration.load(header["config"], overrides, registry)
     except EleError as error:
+        if overrides:  # a mistake in an override, not in the model
+            raise
         components = header.get("components")
         brought = {
             brief(f"{p.get('distribution')} {p.get('version')}", 60)
@@ -220,7 +245,7 @@ def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | No
         return "the embeddings do not have the model's dimension and type"
     if not finite(embeddings):
         return "the embeddings hold NaN or infinity"
-    return disagreement(candidates, surrogate)
+    return embedding_mismatch(candidates, surrogate)
 
 
 def read_header(folder: Path) -> dict[str, Any]:
@@ -256,3 +281,63 @@ predictor = StructuredPredictor.load("path/to/this/folder")
 predictor.predict([…])
 ```
 """
+
+
+# -- whether tensors can be what a training left ------------------------------------------------------------------
+
+
+def weights_problem(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:
+    """Return why tensors cannot be the weights of a model whose untrained ones are `expected`, or None.
+
+    An empty tensor stands for one whose shape is known only after `fit`: its numbers may be more precise.
+    """
+    for name, tensor in found.items():
+        like = expected.get(name)
+        if like is not None and not same_type(tensor, like):
+            return f"the numbers of '{name}' are {as_word(tensor.dtype)}, not {as_word(like.dtype)}"
+        if not finite(tensor):
+            return f"'{name}' holds NaN or infinity"
+    return None
+
+
+def same_type(tensor: Tensor, like: Tensor) -> bool:
+    """Whether a stored tensor has the type of the one that it is restored to."""
+    if like.numel() or not like.is_floating_point():
+        return tensor.dtype == like.dtype
+    return tensor.dtype in (like.dtype, torch.float64)
+
+
+def as_word(dtype: torch.dtype) -> str:
+    """The name of a type, without the library."""
+    return str(dtype).removeprefix("torch.")
+
+
+def finite(tensor: Tensor) -> bool:
+    """Whether a tensor holds no NaN and no infinity; in one pass, without memory of its own."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    if tensor.element_size() < 2:  # eight bits, for which torch has no comparisons
+        tensor = tensor.float()
+    return all(bool(extreme.isfinite()) for extreme in tensor.aminmax())
+
+
+def all_zero(learner: Learner) -> bool:
+    """Whether every matrix of a network is zero, which no training leaves; never for learners without a network."""
+    if not isinstance(learner, NetworkLearner):
+        return False
+    matrices = [weight for weight in learner.network.parameters() if weight.dim() > 1 and weight.numel() > 1]
+    return bool(matrices) and not any(bool(weight.any()) for weight in matrices)
+
+
+def embedding_mismatch(candidates: Candidates, surrogate: Surrogate) -> str | None:
+    """Return why the embeddings of some candidates, drawn anew at each call, are not those of the encoder, or None."""
+    generator = torch.Generator().manual_seed(secrets.randbits(63))
+    rows = torch.randperm(len(candidates), generator=generator)[:SAMPLED]
+    stored = candidates.embeddings[rows.to(candidates.embeddings.device)].float()
+    alike = surrogate.embed if stored.shape[1] == surrogate.dim else surrogate.compact
+    fresh = alike(candidates.batch[rows]).float()
+    apart = (stored - fresh.to(stored.device)).norm(dim=1)
+    longest = torch.maximum(stored.norm(dim=1), fresh.to(stored.device).norm(dim=1)).max()
+    if bool((apart <= TOLERANCE * longest).all()):
+        return None
+    return "the embeddings are not those that the model gives to these structures"

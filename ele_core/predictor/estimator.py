@@ -11,17 +11,18 @@ from ele_core import config as configuration
 from ele_core.data.truths import packed_truths
 from ele_core.errors import ConfigError
 from ele_core.model.evaluate import Evaluation, evaluate
-from ele_core.model.files import load_model, save_model
+from ele_core.model.files import save_model
 from ele_core.model.model import Model
 from ele_core.model.predict import Request, predict
-from ele_core.model.pretrained import model_folder
 from ele_core.model.results import Predictions
 from ele_core.model.trust.judged import calibrate
 from ele_core.model.trust.sets import promised
 from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
 from ele_core.predictor.learned_loss import LearnedLossMethods
-from ele_core.predictor.values import as_list, as_pairs
+from ele_core.predictor.values import Held, as_list, as_pairs, divided
+from ele_core.runs.run import open_model
+from ele_core.runs.training import fit
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import process_group
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
@@ -29,8 +30,6 @@ from ele_core.types import Choice
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ele_core.predictor.pairs import Held
 
 Section = str | Mapping[str, Any]
 """A component: its name, or a mapping with `name` and options."""
@@ -135,17 +134,14 @@ class StructuredPredictor(LearnedLossMethods):
         `warm_start` is a fitted predictor, a `Run`, or the folder of one of them, to start from its weights: those of
         the surrogate, and those of the regressor if it is the same. All outputs must be in that model's output space.
         """
-        from ele_core.predictor.pairs import divided  # here, because predicting needs nothing of the training
-        from ele_core.predictor.training import train
-
         pairs = divided(X, y, extra_outputs, validation, self.seed)
         with process_group() as processes:
             context = dataclasses.replace(self._context(), processes=processes)
             monitor = with_callbacks(context.monitor, self.callbacks) if processes.main else Callbacks(Monitor())
             donor = self._donor(warm_start, context)
-            folder = None if run is None else Path(run)
+            folder, told = None if run is None else Path(run), context.with_monitor(monitor)
             config = self._config(calibration)
-            self.model_ = train(config, pairs, context, monitor, run=folder, every=checkpoint_every, donor=donor)
+            self.model_ = fit(config, pairs, told, folder=folder, every=checkpoint_every, donor=donor)
         return self
 
     @noted()
@@ -262,7 +258,7 @@ class StructuredPredictor(LearnedLossMethods):
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", registry: Registry | None = None) -> Self:
         """Load a fitted predictor from a folder that `save` or `ele train` wrote."""
-        model = load_model(model_folder(folder), pick_device(device), registry)
+        model = open_model(folder, registry).model(device=pick_device(device))
         sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in cls.sections}
         share, seed = model.config.candidates.share, model.config.seed
         predictor = cls(**sections, share=share, seed=seed, device=device, registry=registry)
@@ -283,14 +279,14 @@ class StructuredPredictor(LearnedLossMethods):
 
     def _donor(self, given: Any | None, context: Context) -> Model | None:
         """Return the model to start from: of what `fit` was given, else as `warm_start` of this predictor says."""
-        from ele_core.predictor.training import donor_model
-
         source = self.warm_start if given is None else given
+        if source is None or source is False:
+            return None
         if source is True:
             return getattr(self, "model_", None)
         if isinstance(source, StructuredPredictor):
-            return source._fitted()
-        return None if source is None or source is False else donor_model(source, context, self.registry)
+            source._fitted()
+        return open_model(source, self.registry, "warm_start").model(device=context.device)
 
 
 def as_section(choice: Choice) -> dict[str, Any]:

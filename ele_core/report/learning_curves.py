@@ -12,7 +12,7 @@ from typing import Any
 from ele_core.config import RunConfig
 from ele_core.errors import PluginError
 from ele_core.interfaces import Learner
-from ele_core.runs.journal import METRICS, TIMES, read_journal
+from ele_core.runs.folder import METRICS, TIMES, read_journal
 from ele_core.types import Kind
 
 OURS = ("stage", "step", "best")

@@ -16,8 +16,7 @@ from ele_core.files.archive import read_json
 from ele_core.model.files import LARGEST_CONFIG
 from ele_core.report.learning_curves import duration
 from ele_core.report.measured import Measured
-from ele_core.runs.folder import IDENTITY
-from ele_core.runs.journal import training_seconds
+from ele_core.runs.folder import IDENTITY, training_seconds
 from ele_core.runs.run import Run
 
 

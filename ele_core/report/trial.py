@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ele_core.errors import ConfigError, DataError
-from ele_core.model.files import load_model
 from ele_core.model.model import Model
 from ele_core.model.predict import Request, predict_texts
 from ele_core.model.results import Predictions
@@ -19,10 +18,8 @@ from ele_core.report.decoding import usable, without_rest
 from ele_core.report.drawings import Drawings
 from ele_core.report.page import render
 from ele_core.runs.evaluations import load_all
-from ele_core.runs.folder import CONFIG
-from ele_core.runs.run import Run
-from ele_core.runtime.context import Context, pick_device
-from ele_core.types import Choice
+from ele_core.runs.run import Run, open_model
+from ele_core.runtime.context import Context
 
 EXAMPLES = 6
 """How many held-out inputs the page offers."""
@@ -53,15 +50,9 @@ class Trial:
     @classmethod
     def open(cls, folder: Path, decoder: str | None = None, registry: Registry | None = None) -> Trial:
         """Load a run folder, or a folder that `StructuredPredictor.save` wrote; begin with `decoder`."""
-        if (folder / CONFIG).exists():
-            run = Run(folder, registry)
-            model, examples = run.model([f"decoder={decoder}"] if decoder else []), held_out(run)
-        else:
-            model, examples = load_model(folder, pick_device("auto"), registry), []
-            if decoder:
-                config = model.config.model_copy(update={"decoder": Choice(name=decoder)})
-                model = dataclasses.replace(model, config=config)
-                model.decoder(config.decoder)
+        opened = open_model(folder, registry)
+        model = opened.model([f"decoder={decoder}"] if decoder else [])
+        examples = held_out(opened) if isinstance(opened, Run) else []
         return cls(model, folder.resolve().name, examples)
 
     def page(self, top_k: int) -> str:

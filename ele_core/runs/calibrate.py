@@ -19,15 +19,14 @@ from ele_core.model.train import calibrated
 from ele_core.model.trust.judged import calibrate
 from ele_core.plugins import Registry
 from ele_core.runs.folder import CHECKPOINTS
-from ele_core.runs.run import Run, context_for
-from ele_core.runs.saved import open_model
+from ele_core.runs.run import Run, context_for, open_model
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 
 VALIDATION = (
-    "this run set no pairs aside for a calibration: using its validation pairs. They chose the weights, so that "
-    "confidence and coverage hold only about. For a guarantee, give new pairs (--data FILE), or train with --set "
+    "this run set no pairs aside for a calibration: using its validation pairs. They chose the weights, so "
+    "confidence and coverage are only approximate. For a guarantee, give new pairs (--data FILE), or train with --set "
     "calibration.pairs=1000"
 )
 

@@ -28,9 +28,9 @@ from ele_core.interfaces import Decoder, OutputSpace
 from ele_core.model.baselines import Baselines, baselines
 from ele_core.model.evaluate import OTHERS, Evaluation
 from ele_core.model.results import CONFIDENCE, EXPECTED
+from ele_core.runs.folder import PREDICTIONS
 from ele_core.runtime.context import Context
 
-FOLDER = "predictions"
 FORMAT = 1
 """The version of the JSON file's layout; files of other versions are ignored."""
 LARGEST_TABLE = 1 << 30
@@ -132,7 +132,7 @@ def store(
     run: Path, key: str, settings: Settings, config: RunConfig, rows: list[dict[str, str]], result: Evaluation
 ) -> StoredEvaluation:
     """Write `predictions/SPLIT-DECODER.csv`, and a JSON file beside it with the means and the digest of the table."""
-    file = run / FOLDER / f"{file_name(config, settings)}.csv"
+    file = run / PREDICTIONS / f"{file_name(config, settings)}.csv"
     table = as_csv(rows)
     write_text(file, table)
     decoder, candidates = (part.model_dump(mode="json") for part in (result.decoder, config.candidates))
@@ -164,18 +164,18 @@ def digest_of(content: Mapping[str, Any]) -> str:
 def changed(run: Path) -> list[str]:
     """Return the files of evaluations that were changed after they were written; their evaluations are not loaded."""
     found = []
-    for file in sorted((run / FOLDER).glob("*.json")):
+    for file in sorted((run / PREDICTIONS).glob("*.json")):
         content, table = read_json(file), file.with_suffix(".csv")
         if not isinstance(content, dict) or content.get("digest") != digest_of(content):
-            found.append(f"{FOLDER}/{file.name}")
+            found.append(f"{PREDICTIONS}/{file.name}")
         elif table.exists() and content.get("table") != digest(table):
-            found.append(f"{FOLDER}/{table.name}")
+            found.append(f"{PREDICTIONS}/{table.name}")
     return found
 
 
 def find(run: Path, key: str) -> StoredEvaluation | None:
     """Load the evaluation with this key; None if there is none or it was changed."""
-    for file in sorted((run / FOLDER).glob("*.json")):
+    for file in sorted((run / PREDICTIONS).glob("*.json")):
         with suppress(ModelError):  # a damaged file is another evaluation's, or one that is going to be replaced
             stored = load(file)
             if stored is not None and stored.key == key:
@@ -185,7 +185,7 @@ def find(run: Path, key: str) -> StoredEvaluation | None:
 
 def load_all(run: Path) -> list[StoredEvaluation]:
     """Load every evaluation of a run that was not changed, in the order of their names."""
-    found = [load(file) for file in sorted((run / FOLDER).glob("*.json"))]
+    found = [load(file) for file in sorted((run / PREDICTIONS).glob("*.json"))]
     return [stored for stored in found if stored is not None]
 
 

@@ -1,7 +1,9 @@
-"""The layout of a run folder: the names of its files, and whether it is free, unfinished or finished."""
+"""The layout of a run folder: its files, its state, what a training wrote line by line, seals and signatures."""
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
 from collections.abc import Mapping
 from importlib import metadata
@@ -15,7 +17,11 @@ from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import Overrides, RunConfig
 from ele_core.errors import ConfigError, ModelError, UnknownComponent
-from ele_core.files.archive import read_json, regular
+from ele_core.files.archive import MANIFEST, brief, digest, read_json, read_text, regular, write_manifest
+from ele_core.files.signatures import SIGNATURE, sign, signed_files
+from ele_core.files.signatures import changed as changed_since
+from ele_core.model.files import read_header
+from ele_core.model.pretrained import model_folder
 from ele_core.plugins import Registry
 from ele_core.runtime.checkpoint import numbered
 
@@ -23,8 +29,12 @@ CONFIG = "config.toml"
 DATA = "data.json"
 MODEL = "model"
 CHECKPOINTS = "checkpoints"
+PREDICTIONS = "predictions"
 IDENTITY = "identity.json"
-"""The options, data and versions that a run is trained with, which must not change while it is resumed."""
+"""The data and versions that a run is trained with, which must not change while it is resumed."""
+METRICS, TIMES = "metrics.jsonl", "times.jsonl"
+SEALED = (CONFIG, DATA, IDENTITY, METRICS, TIMES)
+"""The files of a run folder that do not change after the training."""
 SPLITS = ("train", "validation", "test", "calibration")
 LARGEST_DATA = 1 << 30
 """Bytes of the largest data.json, which lists every row."""
@@ -107,3 +117,88 @@ def finished_folder(folder: Path) -> Path:
         raise ModelError("there is no run here.", where=str(folder), fix=fix)
     regular(folder / CONFIG)
     return folder
+
+
+# -- what a training wrote line by line ---------------------------------------------------------------------------
+
+
+def read_journal(file: Path) -> list[dict[str, Any]]:
+    """Read the records of a JSONL file of evaluations; an empty list if there is no file.
+
+    A last line that was written in part is left out: the training was killed.
+    """
+    if not file.exists():
+        return []
+    *lines, last = read_text(file).split("\n")
+    lines += [last] if last.endswith("}") else []
+    try:
+        records = [json.loads(line) for line in lines if line.strip()]
+        if not all(isinstance(r, dict) and isinstance(r["stage"], str) and isinstance(r["step"], int) for r in records):
+            raise ValueError("a line is not an evaluation")
+        if file.name == TIMES and not all(is_time(record["seconds"]) for record in records):
+            raise ValueError("a line has no time")
+    except (ValueError, KeyError, RecursionError) as error:
+        raise ModelError(f"damaged: {brief(error)}.", where=str(file), fix="Remove the file.") from None
+    return records
+
+
+def is_time(value: object) -> bool:
+    """Whether a value is a number of seconds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+def stage_seconds(folder: Path) -> dict[str, float]:
+    """Return when each stage of a training wrote its last line, in seconds since the start."""
+    return {record["stage"]: float(record["seconds"]) for record in read_journal(folder / TIMES)}
+
+
+def training_seconds(folder: Path) -> float | None:
+    """Return the wall time of the training: the last time that the run recorded, or None."""
+    return next((float(record["seconds"]) for record in reversed(read_journal(folder / TIMES))), None)
+
+
+def seal_journal(folder: Path) -> None:
+    """Write the manifest of a run folder, when its training has ended."""
+    write_manifest(folder, [folder / name for name in SEALED if (folder / name).exists()])
+
+
+def changed_files(folder: Path) -> list[str]:
+    """Return the files of a finished run that are not what the training wrote; the manifest if it is missing."""
+    if not (folder / MANIFEST).exists():
+        return [MANIFEST]
+    manifest = read_json(folder / MANIFEST)
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict):
+        raise ModelError("not a manifest.", where=str(folder / MANIFEST))
+    entries = {name: files.get(name) for name in SEALED}
+    written = {name: entry.get("sha256") if isinstance(entry, dict) else None for name, entry in entries.items()}
+    return [name for name in SEALED if written[name] != (digest(folder / name) if (folder / name).exists() else None)]
+
+
+# -- signatures ---------------------------------------------------------------------------------------------------
+
+
+def sign_run(folder: Path, key: bytes) -> list[Path]:
+    """Sign the model of a run, its records and its evaluations so far, or a saved model; return the signatures."""
+    if unfinished(folder):
+        raise ModelError("this run has not finished.", where=str(folder), fix=f"Finish it with: ele resume {folder}")
+    model = model_folder(folder)
+    read_header(model)  # refuses a folder without a model
+    sign(model, [MANIFEST], key)
+    if model == folder:
+        return [model / SIGNATURE]
+    sign(folder, records_of(folder), key)
+    return [model / SIGNATURE, folder / SIGNATURE]
+
+
+def changed_since_signed(folder: Path, key: bytes) -> list[str]:
+    """Return the records and evaluations of a run that were changed, added or removed since it was signed."""
+    present = records_of(folder)
+    gone = [name for name in signed_files(folder, key) if name not in present]
+    return sorted([*changed_since(folder, present, key), *gone])
+
+
+def records_of(folder: Path) -> list[str]:
+    """The files of a run folder that are signed beside its model, relative to the folder."""
+    measured = sorted(f"{PREDICTIONS}/{file.name}" for file in (folder / PREDICTIONS).glob("*.json"))
+    return [*(name for name in SEALED if (folder / name).is_file()), *measured]

@@ -21,8 +21,7 @@ from ele_core.config import RunConfig, components
 from ele_core.files.atomic import write_text
 from ele_core.model.evaluate import Evaluation
 from ele_core.model.groups import Groups, by_properties
-from ele_core.runs.folder import SPLITS
-from ele_core.runs.journal import training_seconds
+from ele_core.runs.folder import SPLITS, training_seconds
 from ele_core.runs.run import Run
 
 DIGITS = 6
@@ -43,8 +42,7 @@ def record(
 
 def rounded_groups(run: Run, result: Evaluation) -> dict[str, Groups]:
     """Return the mean metrics for each value of each property of the truths, such as the number of atoms."""
-    space = run.config.registry.create("output", run.config.output, path="output")
-    found = by_properties(space, result.truths, result.values)
+    found = by_properties(run.space, result.truths, result.values)
     return {
         name: [{**each, "metrics": {m: round(v, DIGITS) for m, v in each["metrics"].items()}} for each in groups]
         for name, groups in found.items()

@@ -1,4 +1,4 @@
-"""A run as a folder: configuration, data, metrics, model and predictions of one training."""
+"""Open a trained model: a run with its data and evaluations, or a folder or an installed package with a model alone."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ele_core.config import Overrides, RunConfig, load, with_output
 from ele_core.config.diff import changes, refuse_training_changes, training_options
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
-from ele_core.interfaces import Task
+from ele_core.interfaces import OutputSpace, Task
 from ele_core.model.evaluate import Evaluation, evaluate
-from ele_core.model.files import load_model
+from ele_core.model.files import load_model, read_config
 from ele_core.model.model import Model
+from ele_core.model.pretrained import model_folder
 from ele_core.plugins import Registry
 from ele_core.runs import folder as layout
 from ele_core.runs.evaluations import MeasuredBaselines, Settings, StoredEvaluation, find, settings_of, store
-from ele_core.runs.long_work import resumable, work_key
-from ele_core.runs.start import resume, start
+from ele_core.runs.resumable import resumable, work_key
+from ele_core.runs.training import resume, start
 from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import Processes, process_group
@@ -34,23 +36,97 @@ Source = RunConfig | str | Path | Mapping[str, Any]
 """A resolved configuration, or what `load_config` takes: a TOML file, a task's name or a mapping."""
 
 
-class Run:
+def open_model(source: Any, registry: Registry | None = None, where: str = "model") -> Opened:
+    """Open a trained model.
+
+    `source` is a run folder, a folder that `StructuredPredictor.save` wrote, the name of an installed model, a `Run`, a
+    fitted predictor, or the model itself. An error names `where` it was given.
+    """
+    if isinstance(source, Opened):
+        return source
+    model = source if isinstance(source, Model) else getattr(source, "model_", None)
+    if isinstance(model, Model):
+        return Opened("", registry, model)
+    if not isinstance(source, str | Path):
+        what = f"got {type(source).__name__}; give a fitted StructuredPredictor, a Run, or the folder of one."
+        raise ConfigError(what, where=where)
+    run = (Path(source) / layout.CONFIG).exists()
+    return Run(source, registry) if run else Opened(model_folder(source), registry)
+
+
+class Opened:
+    """A trained model: its configuration, output space and model, each made once, when it is first needed.
+
+    The model is loaded from `folder` unless it is given. Names are looked up in `registry`, by default in the installed
+    plugins.
+    """
+
+    def __init__(self, folder: str | Path, registry: Registry | None = None, model: Model | None = None) -> None:
+        self.folder = Path(folder)
+        self.registry = registry
+        self._given = self._model = model
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.folder)!r})"
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The resolved configuration of the training."""
+        return self._read_config(()) if self._given is None else self._given.config
+
+    @cached_property
+    def space(self) -> OutputSpace[Any, Any]:
+        """The output space."""
+        if self._given is not None:
+            return self._given.space
+        space: OutputSpace[Any, Any] = self.config.registry.create("output", self.config.output, path="output")
+        return space
+
+    def decoding_config(self, overrides: Overrides = ()) -> RunConfig:
+        """Return the configuration with `overrides`, which may change only how the model decodes."""
+        if not overrides:
+            return self.config
+        trained = self.config
+        config = self._read_config(overrides)
+        refuse_training_changes(trained, config)
+        return config
+
+    def model(self, overrides: Overrides = (), device: torch.device | None = None) -> Model:
+        """Return the trained model; `overrides` may change only how it decodes."""
+        config = self.decoding_config(overrides)
+        device = device or pick_device(config.device)
+        if self._model is None or (self._model.device != device and self._given is None):
+            self._model = load_model(self._model_folder, device, config=self.config)
+        return dataclasses.replace(self._model, config=config)
+
+    def resumable(
+        self, model: Model, settings: Any, context: Context, every: float = EVERY
+    ) -> AbstractContextManager[Context]:
+        """Return a context for long work with the model, which continues after a stop if it is started again.
+
+        `settings` are everything else that the results depend on.
+        """
+        return resumable(self.folder, work_key(self.folder, model.config, settings), context, every)
+
+    @property
+    def _model_folder(self) -> Path:
+        return self.folder
+
+    def _read_config(self, overrides: Overrides) -> RunConfig:
+        return read_config(self.folder, self.registry, overrides)
+
+
+class Run(Opened):
     """A finished run: `config.toml`, `data.json`, `metrics.jsonl`, `model/`, `predictions/`.
 
-    Model and data are loaded once, when they are first needed. Names are looked up in `registry`, by default in the
-    installed plugins.
+    Model and data are loaded once, when they are first needed.
     """
 
     def __init__(self, folder: str | Path, registry: Registry | None = None) -> None:
-        self.folder = layout.finished_folder(Path(folder))
-        self.registry = registry
-        self._model: Model | None = None
+        super().__init__(layout.finished_folder(Path(folder)), registry)
         self._prepared: Prepared | None = None
         self._evaluations: dict[str, StoredEvaluation] = {}
         self._baselines = MeasuredBaselines()
-
-    def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r})"
 
     @classmethod
     def start(
@@ -112,11 +188,6 @@ class Run:
         return run
 
     @cached_property
-    def config(self) -> RunConfig:
-        """The resolved configuration of the training."""
-        return layout.read_config(self.folder, registry=self.registry)
-
-    @cached_property
     def provenance(self) -> dict[str, Any]:
         """Where the data came from and how they were split, as the training recorded it in data.json."""
         return layout.read_data(self.folder)
@@ -139,20 +210,6 @@ class Run:
             fix = "Give `output` and `surrogate` the same options as in that run."
             raise ConfigError(what, where=str(self.folder), fix=fix)
         return model.surrogate.state()
-
-    def decoding_config(self, overrides: Overrides = ()) -> RunConfig:
-        """Return the configuration with `overrides`, which may change only how the model decodes."""
-        config = layout.read_config(self.folder, overrides, self.registry)
-        refuse_training_changes(self.config, config)
-        return config
-
-    def model(self, overrides: Overrides = ()) -> Model:
-        """Return the trained model; `overrides` may change only how it decodes."""
-        config = self.decoding_config(overrides)
-        device = pick_device(config.device)
-        if self._model is None or self._model.device != device:
-            self._model = load_model(self.folder / layout.MODEL, device, self.registry)
-        return dataclasses.replace(self._model, config=config)
 
     def data(self, context: Context) -> Prepared:
         """Return the data of the training, in the same split; refuse data that have changed since."""
@@ -216,14 +273,12 @@ class Run:
         settings = settings_of(split, limit, oracle, given)
         return find(self.folder, work_key(self.folder, self.decoding_config(overrides), settings))
 
-    def resumable(
-        self, model: Model, settings: Any, context: Context, every: float = EVERY
-    ) -> AbstractContextManager[Context]:
-        """Return a context for long work with this run's model, which continues after a stop if it is started again.
+    @property
+    def _model_folder(self) -> Path:
+        return self.folder / layout.MODEL
 
-        `settings` are everything else that the results depend on.
-        """
-        return resumable(self.folder, work_key(self.folder, model.config, settings), context, every)
+    def _read_config(self, overrides: Overrides) -> RunConfig:
+        return layout.read_config(self.folder, overrides, self.registry)
 
 
 def as_config(source: Source) -> RunConfig:

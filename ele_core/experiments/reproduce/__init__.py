@@ -23,8 +23,7 @@ from ele_core.experiments.sweep import sweep
 from ele_core.files.atomic import locked, write_text
 from ele_core.model.bounds import means
 from ele_core.model.evaluate import measure
-from ele_core.runs.folder import SPLITS, unfinished
-from ele_core.runs.journal import stage_seconds, training_seconds
+from ele_core.runs.folder import SPLITS, stage_seconds, training_seconds, unfinished
 from ele_core.runs.records import DIGITS, circumstances, measurement
 from ele_core.runs.run import Run, context_for
 from ele_core.runtime.distributed import Processes

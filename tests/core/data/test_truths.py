@@ -12,7 +12,7 @@ from ele_core import config as configuration
 from ele_core.data.prepare import Pairs, prepare
 from ele_core.data.truths import examples, note_on_repeats, numbered
 from ele_core.errors import DataError, InvalidOutput
-from ele_core.predictor.pairs import divided
+from ele_core.predictor.values import divided
 from ele_core.report import evaluate_for_report, write_report
 from ele_core.report.measured import Wanted
 from ele_core.runs.run import Run

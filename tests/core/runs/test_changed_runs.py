@@ -17,7 +17,7 @@ from ele_core.files.signatures import SIGNATURE, sign, signed_files
 from ele_core.model.files import UNSEALED
 from ele_core.report.comparison import compare
 from ele_core.report.learning_curves import curves
-from ele_core.runs.journal import changed_files, stage_seconds, training_seconds
+from ele_core.runs.folder import changed_files, stage_seconds, training_seconds
 from ele_core.runs.run import Run
 
 

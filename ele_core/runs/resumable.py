@@ -17,7 +17,7 @@ from ele_core.files.archive import MANIFEST, digest
 from ele_core.files.atomic import locked
 from ele_core.model.pretrained import model_folder
 from ele_core.runs.folder import CHECKPOINTS
-from ele_core.runs.identity import versions
+from ele_core.runs.training import versions
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Stop
