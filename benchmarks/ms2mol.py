@@ -25,6 +25,7 @@ import torch
 from ele_core.runs.run import Run, context_for
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import ConsoleMonitor
+from ele_core.types import Candidates as Known
 from ele_graphs.ms2mol.retrieval import Candidates, at_random, de_novo, drawn, measured
 from ele_graphs.ms2mol.rivals import FingerprintNetwork, ModifiedCosine
 
@@ -109,8 +110,9 @@ def ranked(run, prepared, rows, options, context) -> dict:
             if options.oracle
             else model.regressor.predict(prepared.packed[rows])
         )
-        scores = -model.surrogate.energies(queries, model.surrogate.embed(candidates.batch))
-        error = model.surrogate.energy(queries, candidates.batch[truth]).mean().item()
+        known = Known(candidates.batch, model.surrogate.embed(candidates.batch))
+        scores = -model.surrogate.energy(queries).among(known)
+        error = model.surrogate.energy(queries).of(candidates.batch[truth]).mean().item()
         common["regression_error"] = round(error, 6)
     return {**common, "metrics": rounded(measured(scores, truth, sets))}
 

@@ -36,10 +36,10 @@ from ele_core.types import Problem
 class ConstantStep(Descent):
     """Descents that keep the size of their first step and their momentum, however the loss changes."""
 
-    def _step(self, queries: Tensor, walk: Walk) -> Walk:
+    def _step(self, owner: Tensor, walk: Walk) -> Walk:
         """Take a step without the previous loss and with the size as its own limit, so that the size never changes."""
         unmoved = dataclasses.replace(walk, limit=walk.size, energy=torch.full_like(walk.energy, math.inf))
-        return super()._step(queries, unmoved)
+        return super()._step(owner, unmoved)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,10 +115,10 @@ class Bench:
         self.context.monitor.message(name)
         variant = VARIANTS[name]
         decoder = GradientDecoder(GradientDecoder.Config(**variant.options))
-        problem = Problem(self.model.space, self.model.surrogate, self.model.candidates)
+        problem = Problem(self.model.space, self.model.candidates)
         started = time.monotonic()
         with mock.patch.object(gradient, "Descent", variant.descent):
-            found = decoder.decode(self.queries, problem, context=self.context)
+            found = decoder.decode(self.model.regressor.energy(self.queries), problem, context=self.context)
         seconds = time.monotonic() - started
         values = measure(self.model, found.best, self.truths, self.context)
         limit = f" --limit {self.limit}" if self.limit else ""

@@ -50,18 +50,19 @@ def measured(run: Run, split: str, limit: int | None, moves: int | None = None) 
     data = run.data(context).data
     queries = model.queries(data.inputs_at(getattr(data, split)[:limit]))
     decoder = SearchDecoder(SearchDecoder.Config(**model.config.decoder.options))
-    untimed = Problem(model.space, model.surrogate, model.candidates)
-    decoder.decode(queries[:1], untimed, context=context)  # so that compilation is not timed
+    problem = Problem(model.space, model.candidates)
+    decoder.decode(model.regressor.energy(queries[:1]), problem, context=context)  # so that compilation is not timed
     clock = Clock()
     clock.around(decoder, START, "_start")
     space = model.space
     for method in ("neighbours", "moves", "best_moves"):
         clock.around(space, MOVES, method)
     clock.around(space, IDENTITIES, "keys")
-    surrogate = clock.around(clock.around(model.surrogate, ENCODER, "energy"), ENCODER, "energy_at")
-    counted = count_rows(surrogate)
+    energy = model.regressor.energy(queries)
+    kind = clock.around(clock.around(type(energy), ENCODER, "of"), ENCODER, "at")
+    counted = count_rows(kind)
     clock.start()
-    found = decoder.decode(queries, Problem(space, surrogate, model.candidates), context=context)
+    found = decoder.decode(energy, problem, context=context)
     seconds = clock.stop()
     truth = data.outputs[getattr(data, split)[:limit]]
     exact = (model.space.keys(found.best) == model.space.keys(truth)).all(dim=1).float().mean().item()
@@ -127,16 +128,16 @@ class Clock:
         return outer
 
 
-def count_rows(surrogate) -> Counter[str]:
-    """Count, under `evaluations`, the structures that `surrogate.energy` scores after this call."""
+def count_rows(kind) -> Counter[str]:
+    """Count, under `evaluations`, the structures that energies of a class score after this call."""
     counted = Counter(evaluations=0)
-    energy = surrogate.energy
+    scored = kind.of
 
-    def count(queries, batch):
+    def count(energy, batch, owner=None):
         counted["evaluations"] += len(batch)
-        return energy(queries, batch)
+        return scored(energy, batch, owner)
 
-    surrogate.energy = count
+    kind.of = count
     return counted
 
 

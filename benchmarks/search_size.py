@@ -25,7 +25,8 @@ from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.files.atomic import write_text
 from ele_core.plugins import registry
-from ele_core.types import Candidates, Choice, Decoding, Problem
+from ele_core.testing import SampleProblem
+from ele_core.types import Candidates, Choice, Decoding
 from ele_graphs.graphs import keys as graph_keys
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.space import MoleculeSpace
@@ -97,7 +98,7 @@ def of_size(size: int, molecules: list[Molecule], peer: bool) -> list[dict[str, 
         ranked, every, same = [], [], []
         for row in range(len(batch)):
             truth, beam = batch[row : row + 1], away(space, batch[row : row + 1])
-            problem = Problem(space, surrogate, Candidates(beam, surrogate.embed(beam)))
+            problem = SampleProblem(space, Candidates(beam, surrogate.embed(beam)), surrogate=surrogate)
             seconds, best = round_of(problem, surrogate.embed(truth))
             ranked.append(seconds)
             if peer:
@@ -133,9 +134,9 @@ def away(space: MoleculeSpace, molecule):
     return beam
 
 
-def round_of(problem: Problem, query, *, every_move: bool = False) -> tuple[float, float]:
+def round_of(problem: SampleProblem, query, *, every_move: bool = False) -> tuple[float, float]:
     """The least CPU time of one round, and the energy of the best structure after it."""
-    energies = problem.surrogate.energies(query, problem.candidates.embeddings)
+    energies = problem.energy(query).among(problem.candidates)
     start = Decoding(problem.candidates.batch, energies)
     compiled, ranks = graph_keys.COMPILED_FROM, type(problem.space).ranks_moves
     if every_move:
@@ -143,7 +144,9 @@ def round_of(problem: Problem, query, *, every_move: bool = False) -> tuple[floa
     times = []
     try:
         for _ in range(1 if every_move else REPETITIONS + 1):  # the first compiles
-            search = BeamSearch(query, start, BEAM, problem, SearchDecoder.Config(rounds=1), trace=False)
+            search = BeamSearch(
+                problem.energy(query), [start], BEAM, problem, SearchDecoder.Config(rounds=1), trace=False
+            )
             before = time.process_time()
             found = search.run(1)
             times.append(time.process_time() - before)

@@ -29,6 +29,11 @@ from .data.truths import AnyOf as AnyOf
 from .data.truths import Truths as Truths
 from .display.pictures import Cell as Cell
 from .display.pictures import sheet_svg as sheet_svg
+from .energies import QueryEnergy as QueryEnergy
+from .energies import SquaredDistance as SquaredDistance
+from .energies import SumOfEnergies as SumOfEnergies
+from .energies import WeightedDistance as WeightedDistance
+from .energies import fit_weights as fit_weights
 from .errors import ConfigError as ConfigError
 from .errors import DataError as DataError
 from .errors import EleError as EleError
@@ -52,6 +57,7 @@ from .interfaces import Component as Component
 from .interfaces import ComponentConfig as ComponentConfig
 from .interfaces import Decoder as Decoder
 from .interfaces import Encoder as Encoder
+from .interfaces import Energy as Energy
 from .interfaces import FileReader as FileReader
 from .interfaces import InputSpace as InputSpace
 from .interfaces import Learner as Learner

@@ -1,8 +1,9 @@
 """The base classes that a plugin author implements: the one file to read before writing a plugin.
 
 How data flow: `OutputSpace.pack` turns objects into a batch; `Surrogate.embed` maps a batch to embeddings, whose
-squared distances are the loss; `Regressor.predict` maps inputs to queries, usually predicted embeddings;
-`Decoder.decode` finds the structures of least energy for each query; `OutputSpace.unpack` turns them into objects.
+squared distances are the loss; `Regressor.predict` maps inputs to queries, usually predicted embeddings, and
+`Regressor.energy` makes an `Energy` of them; `Decoder.decode` finds the structures of least energy for each query;
+`OutputSpace.unpack` turns them into objects.
 
 Every component is a class with a nested pydantic `Config`, and is built as `Component(config, …)`.
 A *batch* is a `Tensors` dataclass of small integers. A *point* is a relaxed batch: the same dataclass, in which the
@@ -23,19 +24,19 @@ from torch import Generator, Tensor, nn
 
 from ele_core import optional
 from ele_core.errors import InvalidInput, InvalidOutput
-from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.keys import first_two, fresh_moves, hash_rows, ranks
 from ele_core.numerics.sets import ConvexSet, all_switches
 from ele_core.numerics.sparse import PartEnergies, SparseRows, nearest_rows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Decoding, Drawing, Metric, Problem, Reference, Stage, Variant
+from ele_core.types import Candidates, Decoding, Drawing, Metric, Problem, Reference, Stage, Variant
 from ele_core.upgrade import refuse_replaced
 
 if TYPE_CHECKING:
     from ele_core.data.dataset import DataSet
     from ele_core.experiments.ranges import Range
     from ele_core.experiments.study import Study
+    from ele_core.numerics.error_model import ErrorModel
     from ele_core.plugins.registry import Registry
     from ele_core.runtime.context import Context
 
@@ -69,6 +70,8 @@ class Component:
     config: Any
     registry: Registry | None = None
     """The registry that created this component by its name; None if it was built directly."""
+    registered_as: str = ""
+    """The name under which the registry created it."""
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         self.config = config if config is not None else self.Config()
@@ -332,6 +335,53 @@ class Encoder(Component, nn.Module, ABC):
         """A point of B structures → (B, dim), not normalised."""
 
 
+class Energy(ABC):
+    """The energies of structures for B queries, and the only way from queries to energies: a decoder sees nothing else.
+
+    `owner` (N,) int64 is the query of each structure; None: structure i is for query i. `ele_core.energies` has the
+    squared distance, a weighted one, and sums of energies.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of queries."""
+
+    @abstractmethod
+    def __getitem__(self, rows: slice | Tensor) -> Self:
+        """The energy of some of the queries."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where energies are computed; `owner` and structures are there too."""
+
+    @abstractmethod
+    def identities(self) -> Tensor:
+        """A hash of each query (B,) int64, on the CPU, for decoders whose random numbers depend on the query alone."""
+
+    @abstractmethod
+    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
+        """The energy of structure n for query `owner[n]`: (N,)."""
+
+    def among(self, candidates: Candidates) -> Tensor:
+        """The energy of every candidate for every query: (B, N)."""
+        queries = torch.arange(len(self), device=self.device)
+        return torch.stack([self.of(candidates.batch, query.repeat(len(candidates))) for query in queries])
+
+    @property
+    def smooth(self) -> bool:
+        """Whether `at` gives the energy of points, with a gradient."""
+        return False
+
+    def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
+        """The energy of point n for query `owner[n]`, differentiable in the point: (N,). Only if `smooth`."""
+        raise NotImplementedError(f"{type(self).__name__} has no gradient")
+
+    def near(self, batch: Any, owner: Tensor | None = None) -> PartEnergies | None:
+        """A fast estimate, from parts, for the structures a move away from structure n; None: there is none."""
+        return None
+
+
 class Learner(Component, ABC):
     """A component that learns in `fit`; what it has learned can be saved, restored and moved to a device."""
 
@@ -380,11 +430,10 @@ class NetworkLearner(Learner):
 class Surrogate(Learner):
     """A loss on structures, defined by embeddings: similar structures are close. Built as `Surrogate(config, space)`.
 
-    The energy of a structure y for a query q is `‖embed(y) − q‖²` unless a subclass defines another.
+    The energy of a structure y for a query q is `‖embed(y) − q‖²` unless a subclass defines another. It has a gradient
+    if the surrogate embeds points (`embed_at`).
     """
 
-    differentiable: ClassVar[bool] = False
-    """Whether points can be embedded (`embed_at`); decoders that descend along gradients need it, and `LearnedLoss`."""
     spherical: ClassVar[bool] = True
     """Whether embeddings have norm 1; regressors then normalise their queries too."""
 
@@ -405,40 +454,22 @@ class Surrogate(Learner):
     def embed(self, batch: Any) -> Tensor:
         """The embeddings (B, dim) of packed structures, without gradient, computed in chunks that bound the memory."""
 
-    def compact(self, batch: Any) -> Tensor:
-        """What is kept of the embeddings of candidates, which may be very many: (N, …). By default all of `embed`.
+    def embed_at(self, point: Any) -> Tensor:
+        """The embeddings (B, dim) of points, differentiable in the point. Implement it if the surrogate can."""
+        raise NotImplementedError(f"{type(self).__name__} does not embed points")
 
-        `energies` takes it instead of embeddings. If embeddings are wide but follow from a few numbers, keep these.
+    def stored(self, batch: Any) -> Tensor:
+        """The form (N, …) in which candidates are kept, for `Energy.among`; by default their embeddings.
+
+        If embeddings are wide but follow from a few numbers, keep these: there may be very many candidates.
         """
         return self.embed(batch)
 
-    def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        """The energy of every embedding for every query: (B, dim), (N, dim) → (B, N)."""
-        squares = queries.square().sum(1, keepdim=True) + embeddings.square().sum(1)
-        return torch.addmm(squares, queries, embeddings.T, alpha=-2).clamp_(min=0)
+    def energy(self, queries: Tensor) -> Energy:
+        """The energy of structures for queries (B, q); by default the squared distance."""
+        from ele_core.energies import SquaredDistance
 
-    def energy(self, queries: Tensor, batch: Any) -> Tensor:
-        """The energy of structure i for query i: (B,)."""
-        return (queries - self.embed(batch)).square().sum(dim=1)
-
-    def estimate(self, queries: Tensor) -> PartEnergies | None:
-        """A fast estimate of the energies for each query (B, q) from the parts of structures; None: there is none."""
-        return None
-
-    def embed_at(self, point: Any) -> Tensor:
-        """The embeddings (B, dim) of points, differentiable in the point. Implement it if `differentiable`."""
-        raise NotImplementedError(f"{type(self).__name__} does not embed points")
-
-    def estimate_near(self, queries: Tensor, structures: Any) -> PartEnergies | None:
-        """As `estimate`, but for structures that are a move away from structure i; by default None: use `estimate`."""
-        return None
-
-    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
-        """The energy of point i for query i, differentiable in the point: (B,); by default from `embed_at`.
-
-        Implement it if the energy is another than ‖embed(y) − q‖².
-        """
-        return (queries - self.embed_at(point)).square().sum(dim=1)
+        return SquaredDistance(self, queries)
 
 
 class InputSpace(Component, ABC, Generic[X]):
@@ -605,6 +636,19 @@ class Regressor(Learner):
     def predict(self, inputs: Tensors) -> Tensor:
         """The queries (B, q) for packed inputs, without gradient, computed in chunks that bound the memory."""
 
+    def energy(self, queries: Tensor) -> Energy:
+        """The energy by which structures are chosen for queries: the surrogate's, with `errors` a weighted one."""
+        from ele_core.energies import WeightedDistance
+
+        if self.errors is None:
+            return self.surrogate.energy(queries)
+        return WeightedDistance(self.surrogate, queries, self.errors)
+
+    def ideal_queries(self, batch: Any) -> Tensor:
+        """The queries of a regressor without random errors for inputs whose outputs are `batch`: (B, q)."""
+        embeddings = self.surrogate.embed(batch)
+        return embeddings if self.errors is None else self.errors.expected(embeddings)
+
 
 class Decoder(Component, ABC):
     """A search for the structures of least energy. Built as `Decoder(config)`. It must not change any weights."""
@@ -618,19 +662,17 @@ class Decoder(Component, ABC):
     uses_candidates: ClassVar[bool] = True
     """Whether `decode` looks at the candidates; if so, their energies also tell how far an answer can be trusted."""
 
-    @property
-    def needs_gradient(self) -> bool:
-        """Whether this decoder needs a surrogate that is `differentiable`."""
-        return False
+    def accepts(self, energy: Energy) -> None:
+        """Raise `ConfigError` if this decoder cannot work with such energies; called before training, without queries.
 
-    def accepts(self, surrogate: Surrogate) -> None:
-        """Raise `ConfigError` if this decoder cannot work with `surrogate`; called before training begins."""
+        Check `energy.smooth` here if `decode` needs gradients.
+        """
 
     @abstractmethod
     def decode(
-        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+        self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
-        """Find the `top_k` distinct structures of least energy for each query (B, q); record the steps if `trace`.
+        """Find the `top_k` distinct structures of least energy for each query; record the steps if `trace`.
 
         They satisfy the constraint of their query (`Problem.constraints`). If there are fewer than `top_k`, the
         energies of the missing ones are infinite, and any structures take their places.

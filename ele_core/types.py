@@ -127,24 +127,42 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """Packed structures with their embeddings; `owner` (N,) is the input that each is for, None: each is for all."""
+    """Packed structures as a surrogate keeps them; `owner` (N,) is the input that each is for, None: all."""
 
     batch: Any
     embeddings: Tensor
+    """What `Surrogate.stored` returned for the structures: (N, …)."""
     owner: Tensor | None = None
+    surrogate: Surrogate | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The surrogate whose `embeddings` these are; None: that of whoever asks."""
     satisfying: dict[Any, Tensor] = dataclasses.field(default_factory=dict, repr=False, compare=False)
     """The rows that satisfy a constraint, for those that decoders asked for last: see `decoders.constraints`."""
+    others: dict[Surrogate, Tensor] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    """What other surrogates keep of the structures."""
 
     def __len__(self) -> int:
         return len(self.embeddings)
 
+    def __getitem__(self, rows: slice | Tensor) -> Candidates:
+        """Some of the candidates."""
+        owner = None if self.owner is None else self.owner[rows]
+        others = {name: kept[rows] for name, kept in self.others.items()}
+        return Candidates(self.batch[rows], self.embeddings[rows], owner, self.surrogate, others=others)
+
+    def kept_by(self, surrogate: Surrogate) -> Tensor:
+        """What `surrogate` keeps of the structures (N, …), for `Energy.among`; computed once for any but their own."""
+        if self.surrogate is None or self.surrogate is surrogate:
+            return self.embeddings
+        if surrogate not in self.others:
+            self.others[surrogate] = surrogate.stored(self.batch)
+        return self.others[surrogate]
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What a decoder works on: the space, the surrogate, and the candidates to choose or start from."""
+    """Where a decoder looks for structures: the space, and the candidates to choose or start from."""
 
     space: OutputSpace[Any, Any]
-    surrogate: Surrogate
     candidates: Candidates
     constraints: Sequence[Any | None] | None = None
     """One `OutputSpace.Constraint` per query, which its structures must satisfy, or None if any will do."""

@@ -14,6 +14,13 @@ REPLACED: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("render", "properties", "describe"), "the same method of a nested class `Show`"),
         "losses": "`dropped_note` of a nested class `Show`",
     },
+    "Surrogate": {
+        **dict.fromkeys(
+            ("energies", "energy_at", "estimate", "estimate_near"), "a method of the `Energy` that `energy` returns"
+        ),
+        "compact": "`stored`",
+    },
+    "Decoder": {"needs_gradient": "`accepts(energy)`, which refuses an energy that is not `smooth`"},
 }
 """Base class → what its subclasses used to define → what they define instead."""
 

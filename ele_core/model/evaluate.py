@@ -128,8 +128,10 @@ def evaluate(
         raise DataError(what, where="evaluation", fix="Give one output for each input.")
     constraints = from_truths(model.space, truths.first, given)
     packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
-    queries = model.perfect_queries(truths.first, decoder) if oracle else model.regressor.predict(packed)
-    error = None if oracle else truths.best(model.surrogate.energy(truths.of_examples(queries), truths.outputs), "min")
+    queries = model.regressor.ideal_queries(truths.first) if oracle else model.regressor.predict(packed)
+    error = (
+        None if oracle else truths.best(model.surrogate.energy(truths.of_examples(queries)).of(truths.outputs), "min")
+    )
     if oracle:  # energies from true embeddings say nothing about those from predictions
         decoding, trust = model.decode(queries, decoder, constraints=constraints, context=context), None
     else:

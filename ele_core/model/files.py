@@ -212,7 +212,9 @@ def read_candidates(file: Path, model: Model, device: torch.device) -> Candidate
     stored = read_tensors(file)
     batch = Snapshot(stored).part("batch")
     try:
-        candidates = Candidates(model.space.Batch.from_dict(batch), stored["embeddings"].to(device))
+        candidates = Candidates(
+            model.space.Batch.from_dict(batch), stored["embeddings"].to(device), surrogate=model.surrogate
+        )
         sizes = {len(tensor) for tensor in stored.values()}
     except (KeyError, TypeError) as error:
         raise ModelError(f"not the candidates of this model: {brief(error)}.", where=str(file)) from None
@@ -240,7 +242,7 @@ def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | No
     if not len(candidates):
         return "there are no candidates"
     embeddings, first = candidates.embeddings, candidates.batch[:1]
-    kept = [(like.shape[1:], like.dtype) for like in (surrogate.compact(first), surrogate.embed(first))]
+    kept = [(like.shape[1:], like.dtype) for like in (surrogate.stored(first), surrogate.embed(first))]
     if (embeddings.shape[1:], embeddings.dtype) not in kept:
         return "the embeddings do not have the model's dimension and type"
     if not finite(embeddings):
@@ -334,7 +336,7 @@ def embedding_mismatch(candidates: Candidates, surrogate: Surrogate) -> str | No
     generator = torch.Generator().manual_seed(secrets.randbits(63))
     rows = torch.randperm(len(candidates), generator=generator)[:SAMPLED]
     stored = candidates.embeddings[rows.to(candidates.embeddings.device)].float()
-    alike = surrogate.embed if stored.shape[1] == surrogate.dim else surrogate.compact
+    alike = surrogate.embed if stored.shape[1] == surrogate.dim else surrogate.stored
     fresh = alike(candidates.batch[rows]).float()
     apart = (stored - fresh.to(stored.device)).norm(dim=1)
     longest = torch.maximum(stored.norm(dim=1), fresh.to(stored.device).norm(dim=1)).max()

@@ -61,7 +61,7 @@ class LearnedLoss(nn.Module):
         if len(queries) != len(points):
             what = f"{counted(len(points), 'point')} but {counted(len(queries), 'target')}."
             raise DataError(what, where="loss", fix="Give one target for each point.")
-        losses = self.surrogate.energy_at(queries, self._placed(points))
+        losses = self.surrogate.energy(queries).at(self._placed(points))
         return losses if self.reduction == "none" else losses.mean() if self.reduction == "mean" else losses.sum()
 
     def embed(self, targets: Any) -> Tensor:

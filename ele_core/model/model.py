@@ -13,7 +13,6 @@ from torch import Tensor
 from ele_core.components.decoders.constraints import as_bound, digest_of, require_obeyed
 from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
 from ele_core.components.decoders.nearest import nearest, sizes_of_own
-from ele_core.components.surrogates.weighted import WeightedSurrogate
 from ele_core.config import RunConfig
 from ele_core.data.objects import pack_all
 from ele_core.errors import ConfigError, ModelError
@@ -99,14 +98,14 @@ class Model:
             sizes_of_own(chosen.owner, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)
         asked = {"trace": True} if trace and engine.traces else {}
-        surrogate = self.weighted(engine)
+        energy = self.regressor.energy(queries)
         bound = as_bound(constraints, len(queries))
         name = (decoder or self.config.decoder).name
 
         def block(first: int, end: int, context: Context) -> Decoding:
             own = None if bound is None else bound[first:end]
-            problem = Problem(self.space, surrogate, owned(chosen, first, end), own)
-            found = engine.decode(queries[first:end], problem, top_k=top_k, context=context, **asked)
+            problem = Problem(self.space, owned(chosen, first, end), own)
+            found = engine.decode(energy[first:end], problem, top_k=top_k, context=context, **asked)
             require_obeyed(found, problem, name)
             return found
 
@@ -115,44 +114,22 @@ class Model:
         parts = in_blocks(block, len(queries), BLOCK, context, name, stored, key)
         return concatenated(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
 
-    def nearest_candidates(self, queries: Tensor, engine: Decoder, context: Context) -> Tensor:
-        """The least energy of a candidate for each query, by the energies of a decoder: (B,)."""
+    def nearest_candidates(self, queries: Tensor, context: Context) -> Tensor:
+        """The least energy of a candidate for each query: (B,)."""
         assert self.candidates is not None
         chosen = share_of(self.candidates, self.config.candidates.share, context)
-        return nearest(queries, Problem(self.space, self.weighted(engine), chosen), 1, context)[0][:, 0].cpu()
-
-    def weighted(self, engine: Decoder) -> Surrogate:
-        """The surrogate by whose energies `engine` decodes, weighted by the errors of the regressor if they are known.
-
-        A decoder that needs a gradient uses the surrogate itself.
-        """
-        errors = None if engine.needs_gradient else self.regressor.errors
-        return self.surrogate if errors is None else WeightedSurrogate(self.surrogate, errors)
-
-    def perfect_queries(self, batch: Any, decoder: Choice | None = None) -> Tensor:
-        """The queries of a regressor without random errors: the embeddings of packed structures.
-
-        Where energies are weighted, it is what the regressor predicts for such structures on average.
-        """
-        embeddings = self.surrogate.embed(batch)
-        used = self.weighted(self.decoder(decoder or self.config.decoder))
-        return used.errors.expected(embeddings) if isinstance(used, WeightedSurrogate) else embeddings
+        return nearest(self.regressor.energy(queries), Problem(self.space, chosen), 1, context)[0][:, 0].cpu()
 
     def decoder(self, choice: Choice) -> Decoder:
-        """Create the decoder of a choice; refuse one that does not work with this model's surrogate."""
+        """Create the decoder of a choice; refuse one that does not work with this model's energies."""
         engine: Decoder = self.config.registry.create("decoder", choice, path="decoder")
-        if engine.needs_gradient and not self.surrogate.differentiable:
-            what = f"needs the gradient of the loss, which surrogate '{self.config.surrogate.name}' does not have."
-            raise ConfigError(
-                what, where="decoder", fix="Decode with 'candidates' or 'search', or train a differentiable surrogate."
-            )
-        engine.accepts(self.surrogate)
+        engine.accepts(self.regressor.energy(torch.zeros(0, self.surrogate.dim)))
         return engine
 
     def loss(self, *, reduction: Reduction = "mean") -> LearnedLoss:
         """Return the learned loss as a torch module of its own, with a frozen copy of the surrogate."""
         name = self.config.surrogate.name
-        if not self.surrogate.differentiable:
+        if not self.surrogate.energy(torch.zeros(0, self.surrogate.dim)).smooth:
             what = f"a loss to train with needs a gradient, which surrogate '{name}' does not have."
             fix = "Train with a differentiable surrogate, such as --set surrogate=contrastive."
             raise ConfigError(what, where="surrogate", fix=fix)
@@ -170,8 +147,8 @@ class Model:
         keys = self.space.keys(batch)
         rows = distinct(keys if owner is None else torch.cat([owner.unsqueeze(1), keys], dim=1))
         batch = batch[rows]
-        embeddings = (processes or Processes()).spread(self.surrogate.compact, batch)
-        return Candidates(batch, embeddings, None if owner is None else owner[rows])
+        embeddings = (processes or Processes()).spread(self.surrogate.stored, batch)
+        return Candidates(batch, embeddings, None if owner is None else owner[rows], self.surrogate)
 
     def constraints_from(self, given: Any | None, inputs: int) -> list[Any] | None:
         """Read the constraints that a user gives: one for all inputs, or one for each; None: there are none."""
@@ -192,7 +169,9 @@ def owned(candidates: Candidates, first: int, end: int) -> Candidates:
     if candidates.owner is None:
         return candidates
     rows = ((candidates.owner >= first) & (candidates.owner < end)).nonzero().flatten()
-    return Candidates(candidates.batch[rows], candidates.embeddings[rows], candidates.owner[rows] - first)
+    own = candidates[rows]
+    assert own.owner is not None
+    return dataclasses.replace(own, owner=own.owner - first)
 
 
 def share_of(candidates: Candidates, share: float, context: Context) -> Candidates:
@@ -201,4 +180,4 @@ def share_of(candidates: Candidates, share: float, context: Context) -> Candidat
         return candidates
     order = torch.randperm(len(candidates), generator=context.generator("candidates"))
     rows = order[: max(1, round(share * len(candidates)))].sort().values
-    return Candidates(candidates.batch[rows], candidates.embeddings[rows])
+    return candidates[rows]

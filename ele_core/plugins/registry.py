@@ -142,6 +142,7 @@ class Registry:
 
         cls, config = resolve(kind, choice, path, self)
         component = cls.__new__(cls)
+        component.registered_as = choice if isinstance(choice, str) else dict(choice)["name"]
         component.registry = self  # before its __init__, which may create components of its own
         component.__init__(config, *args)  # type: ignore[misc]  # this is how Python itself builds an object
         return component

@@ -11,7 +11,7 @@ from ele_core.testing.learners import check_regressor, check_surrogate
 from ele_core.testing.networks import check_backbone, check_encoder
 from ele_core.testing.output_structures import check_output_space
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, counts, require, run_checks
-from ele_core.testing.samples import LinearSurrogate, sample_problem
+from ele_core.testing.samples import LinearSurrogate, SampleProblem, sample_problem
 from ele_core.testing.tasks import check_file_reader, check_task
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "NotApplicable",
     "OutputSpaceContract",
     "RegressorContract",
+    "SampleProblem",
     "SurrogateContract",
     "TaskContract",
     "after",

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import torch
+
 from ele_core.config import as_changes, as_table
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Surrogate
@@ -100,7 +102,7 @@ class Choosing:
 
     def _decoder_for(self, surrogate: Surrogate) -> Decoder:
         decoder: Decoder = self._create()
-        decoder.accepts(surrogate)
+        decoder.accepts(surrogate.energy(torch.zeros(0, surrogate.dim)))
         return decoder
 
     def _task(self) -> Subject:

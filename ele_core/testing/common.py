@@ -27,8 +27,8 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import HOOKS, PluginInfo, Record, Registry, registry_of
 from ele_core.predictor import StructuredPredictor
 from ele_core.testing.results import Broken, NotApplicable, require
-from ele_core.testing.samples import examples_of, structures
-from ele_core.types import KINDS, Kind, Problem
+from ele_core.testing.samples import SampleProblem, examples_of, structures
+from ele_core.types import KINDS, Kind
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn")
 """Packages that must not be imported to list plugins."""
@@ -284,7 +284,7 @@ def parts_of(component: Component, *others: Any) -> Iterator[Component]:
     """The component and the installed components that it was built with: each has a section in a configuration."""
     yield component
     for other in (*others, *(getattr(component, name, None) for name in ("inputs", "surrogate", "space"))):
-        known = [other.space, other.surrogate] if isinstance(other, Problem) else [other]
+        known = [other.space, other.surrogate] if isinstance(other, SampleProblem) else [other]
         for part in known:
             if isinstance(part, OutputSpace | InputSpace | Surrogate) and _is_installed(part):
                 yield part

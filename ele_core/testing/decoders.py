@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from ele_core.errors import EleError
+from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
@@ -20,6 +20,7 @@ from ele_core.testing.samples import (
     SEED,
     BlindSurrogate,
     LinearSurrogate,
+    SampleProblem,
     require_inside,
     require_own_randomness,
     same_state,
@@ -27,12 +28,12 @@ from ele_core.testing.samples import (
     sample_queries,
     structures,
 )
-from ele_core.types import Candidates, Decoding, Problem, Trace
+from ele_core.types import Candidates, Decoding, Trace
 
 TOP = 3
 
 
-def check_decoding_is_made_of_structures(decoder: Decoder, problem: Problem) -> None:
+def check_decoding_is_made_of_structures(decoder: Decoder, problem: SampleProblem) -> None:
     """`decode` gives `top_k` valid structures per query, on the CPU, and as many energies."""
     for top_k in (1, TOP):
         found = decoded(decoder, problem, top_k)
@@ -47,7 +48,7 @@ def check_decoding_is_made_of_structures(decoder: Decoder, problem: Problem) -> 
 
 
 @after(check_decoding_is_made_of_structures)
-def check_decoding_is_sorted(decoder: Decoder, problem: Problem) -> None:
+def check_decoding_is_sorted(decoder: Decoder, problem: SampleProblem) -> None:
     """The energies of a query ascend: the best structure comes first."""
     energies = decoded(decoder, problem, TOP).energies
     require(
@@ -57,7 +58,7 @@ def check_decoding_is_sorted(decoder: Decoder, problem: Problem) -> None:
 
 
 @after(check_decoding_is_made_of_structures)
-def check_decoding_is_distinct(decoder: Decoder, problem: Problem) -> None:
+def check_decoding_is_distinct(decoder: Decoder, problem: SampleProblem) -> None:
     """The structures of a query are all different; if there are fewer than `top_k`, the rest has infinite energy."""
     found = decoded(decoder, problem, TOP)
     keys = problem.space.keys(found.structures).view(len(found.energies), TOP, 2)
@@ -70,17 +71,17 @@ def check_decoding_is_distinct(decoder: Decoder, problem: Problem) -> None:
 
 
 @after(check_decoding_is_made_of_structures)
-def check_decoding_energies_are_true(decoder: Decoder, problem: Problem) -> None:
+def check_decoding_energies_are_true(decoder: Decoder, problem: SampleProblem) -> None:
     """The returned energies are the surrogate's energies of the returned structures."""
     queries = sample_queries(problem)
     require_true_energies(queries, decoded(decoder, problem, TOP), problem)
 
 
 @after(check_decoding_energies_are_true)
-def check_decoder_is_no_worse_than_candidates(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_is_no_worse_than_candidates(decoder: Decoder, problem: SampleProblem) -> None:
     """The result is no worse than the best candidate. Expect a failure if decoding does not start from candidates."""
     queries = sample_queries(problem)
-    best = problem.surrogate.energies(queries, problem.candidates.embeddings).amin(dim=1).cpu()
+    best = problem.energy(queries).among(problem.candidates).amin(dim=1).cpu()
     found = decoded(decoder, problem, 1).energies[:, 0]
     worse = found > best + rounding(best)
     count = int(worse.sum())
@@ -88,12 +89,12 @@ def check_decoder_is_no_worse_than_candidates(decoder: Decoder, problem: Problem
 
 
 @after(check_decoding_is_made_of_structures)
-def check_decoder_changes_nothing(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_changes_nothing(decoder: Decoder, problem: SampleProblem) -> None:
     """Decoding changes no weight, no candidate and no query, and draws nothing from a global generator."""
     queries, candidates = sample_queries(problem), problem.candidates
     asked, weights = queries.clone(), {name: value.clone() for name, value in problem.surrogate.state().items()}
     batch, embeddings = candidates.batch.map(torch.clone), candidates.embeddings.clone()
-    call = functools.partial(decoder.decode, queries, problem, top_k=1, context=Context(SEED))
+    call = functools.partial(decoder.decode, problem.energy(queries), problem, top_k=1, context=Context(SEED))
     require_own_randomness("`decode`", call)
     require(not call().energies.requires_grad, "the energies keep a gradient, which costs memory: use torch.no_grad")
     require(torch.equal(asked, queries), "decode changes the queries in place")
@@ -103,7 +104,7 @@ def check_decoder_changes_nothing(decoder: Decoder, problem: Problem) -> None:
 
 
 @after(check_decoder_changes_nothing)
-def check_decoder_is_seeded(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_is_seeded(decoder: Decoder, problem: SampleProblem) -> None:
     """Two decodings from the same seed are equal bit for bit."""
     first, second = (decoded(decoder, problem, TOP) for _ in range(2))
     same = same_tensors(first.structures, second.structures) and torch.equal(first.energies, second.energies)
@@ -111,12 +112,12 @@ def check_decoder_is_seeded(decoder: Decoder, problem: Problem) -> None:
 
 
 @after(check_decoder_is_seeded)
-def check_decoder_rows_are_independent(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_rows_are_independent(decoder: Decoder, problem: SampleProblem) -> None:
     """The result for a query does not depend on the other queries, nor on its position among them."""
     queries = sample_queries(problem)
     together = decoded(decoder, problem, 1)
     for row in range(len(queries)):
-        alone = decoder.decode(queries[row : row + 1], problem, top_k=1, context=Context(SEED))
+        alone = decoder.decode(problem.energy(queries[row : row + 1]), problem, top_k=1, context=Context(SEED))
         off = (alone.energies[0] - together.energies[row]).abs()
         require(
             bool((off <= rounding(together.energies[row])).all()), f"the result for query {row} depends on the others"
@@ -124,9 +125,9 @@ def check_decoder_rows_are_independent(decoder: Decoder, problem: Problem) -> No
 
 
 @after(check_decoding_is_made_of_structures)
-def check_decoder_takes_no_queries(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_takes_no_queries(decoder: Decoder, problem: SampleProblem) -> None:
     """No queries give an empty decoding with `top_k` columns."""
-    found = decoder.decode(sample_queries(problem)[:0], problem, top_k=TOP, context=Context(SEED))
+    found = decoder.decode(problem.energy(sample_queries(problem)[:0]), problem, top_k=TOP, context=Context(SEED))
     require(
         found.energies.shape == (0, TOP),
         f"energies of no queries have shape {tuple(found.energies.shape)}, not {(0, TOP)}",
@@ -135,22 +136,22 @@ def check_decoder_takes_no_queries(decoder: Decoder, problem: Problem) -> None:
 
 
 @after(check_decoding_energies_are_true)
-def check_decoder_takes_candidates_of_their_own(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_takes_candidates_of_their_own(decoder: Decoder, problem: SampleProblem) -> None:
     """If each query has its own candidates (`Candidates.owner`), the structures are valid and their energies right."""
     queries = sample_queries(problem)
     owner = torch.arange(len(problem.candidates)) % len(queries)
     own = Candidates(problem.candidates.batch, problem.candidates.embeddings, owner)
-    found = decoder.decode(queries, dataclasses.replace(problem, candidates=own), top_k=1, context=Context(SEED))
+    found = solved(decoder, queries, dataclasses.replace(problem, candidates=own))
     require_inside(problem.space, found.structures, "a decoded structure")
     require_true_energies(queries, found, problem)
 
 
 @after(check_decoder_takes_candidates_of_their_own, check_decoder_rows_are_independent)
-def check_decoder_obeys_constraints(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_obeys_constraints(decoder: Decoder, problem: SampleProblem) -> None:
     """Structures of finite energy satisfy the constraint of their query (`Problem.constraints`), if it has one."""
     queries = sample_queries(problem)
     bound = constrained(problem, len(queries))
-    found = decoder.decode(queries, bound, top_k=TOP, context=Context(SEED))
+    found = decoder.decode(problem.energy(queries), bound, top_k=TOP, context=Context(SEED))
     rows = found.energies.flatten().isfinite().nonzero().flatten()
     require(len(rows), "no structure has finite energy, although candidates satisfy the constraints")
     kept = bound.satisfied(found.structures[rows], rows // TOP)
@@ -163,18 +164,21 @@ def check_decoder_obeys_constraints(decoder: Decoder, problem: Problem) -> None:
 
 
 @after(check_decoding_is_made_of_structures)
-def check_decoder_declares_its_needs(decoder: Decoder, problem: Problem) -> None:
-    """A decoder whose `needs_gradient` is false works with a surrogate that has no gradient."""
-    if decoder.needs_gradient:
-        raise NotApplicable("the decoder needs a gradient: `needs_gradient` is true")
+def check_decoder_declares_its_needs(decoder: Decoder, problem: SampleProblem) -> None:
+    """A decoder works with an energy that is not `smooth`, unless it refuses it in `accepts`."""
     if type(problem.surrogate) is not LinearSurrogate:
         raise NotApplicable("the problem does not use a LinearSurrogate")
     blind = dataclasses.replace(problem, surrogate=BlindSurrogate(problem.surrogate.config, problem.space))
-    decoder.decode(sample_queries(problem), blind, top_k=1, context=Context(SEED))
+    energy = blind.energy(sample_queries(problem))
+    try:
+        decoder.accepts(energy)
+    except ConfigError:
+        raise NotApplicable("the decoder needs a gradient: `accepts` refuses an energy without one") from None
+    decoder.decode(energy, blind, top_k=1, context=Context(SEED))
 
 
 @after(check_decoding_energies_are_true)
-def check_decoder_trace_is_a_path(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_trace_is_a_path(decoder: Decoder, problem: SampleProblem) -> None:
     """The steps of a trace ascend, and each has one structure per query, with its energy."""
     queries, trace = sample_queries(problem), traced(decoder, problem)[1]
     steps, counts = list(trace.steps), (len(trace.structures), len(trace.energies))
@@ -188,7 +192,7 @@ def check_decoder_trace_is_a_path(decoder: Decoder, problem: Problem) -> None:
 
 
 @after(check_decoder_trace_is_a_path)
-def check_decoder_trace_leads_to_the_answer(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_trace_leads_to_the_answer(decoder: Decoder, problem: SampleProblem) -> None:
     """Recording a trace does not change the result, which is no worse than the last step of the trace."""
     found, trace = traced(decoder, problem)
     require(torch.equal(found.energies, decoded(decoder, problem, 1).energies), "trace=True changes the energies")
@@ -198,7 +202,7 @@ def check_decoder_trace_leads_to_the_answer(decoder: Decoder, problem: Problem) 
     require(not count, f"for {count} of {len(last)} queries, the last step has less energy than the result")
 
 
-def check_decoder_variants_are_configurations(decoder: Decoder, *_: Problem) -> None:
+def check_decoder_variants_are_configurations(decoder: Decoder, *_: SampleProblem) -> None:
     """Every variant has a different name, and options that the `Config` accepts."""
     variants = decoder.variants
     if not variants:
@@ -212,25 +216,25 @@ def check_decoder_variants_are_configurations(decoder: Decoder, *_: Problem) -> 
             raise Broken(f"the options of variant '{variant.name}' are refused: {error}") from error
 
 
-def decoded(decoder: Decoder, problem: Problem, top_k: int) -> Decoding:
+def decoded(decoder: Decoder, problem: SampleProblem, top_k: int) -> Decoding:
     """Decode the sample queries."""
-    return decoder.decode(sample_queries(problem), problem, top_k=top_k, context=Context(SEED))
+    return decoder.decode(problem.energy(sample_queries(problem)), problem, top_k=top_k, context=Context(SEED))
 
 
-def traced(decoder: Decoder, problem: Problem) -> tuple[Decoding, Trace]:
+def traced(decoder: Decoder, problem: SampleProblem) -> tuple[Decoding, Trace]:
     """Decode the sample queries, and record a trace."""
     if not decoder.traces:
         raise NotApplicable("the decoder records no trace: `traces` is false")
-    found = decoder.decode(sample_queries(problem), problem, top_k=1, trace=True, context=Context(SEED))
+    found = decoder.decode(problem.energy(sample_queries(problem)), problem, top_k=1, trace=True, context=Context(SEED))
     if found.trace is None or not len(found.trace.steps):
         raise Broken("decode(…, trace=True) returns no trace, although `traces` is true")
     return found, found.trace
 
 
-def require_true_energies(queries: Tensor, found: Decoding, problem: Problem) -> None:
+def require_true_energies(queries: Tensor, found: Decoding, problem: SampleProblem) -> None:
     """Raise `Broken` if an energy is not the surrogate's energy of its structure."""
-    repeated = queries.repeat_interleave(found.top_k, dim=0)
-    expected = problem.surrogate.energy(repeated, found.structures.to(queries.device)).cpu().view_as(found.energies)
+    owner = torch.arange(len(queries), device=queries.device).repeat_interleave(found.top_k)
+    expected = problem.energy(queries).of(found.structures.to(queries.device), owner).cpu().view_as(found.energies)
     there = found.energies.isfinite()
     require(there[:, 0].all(), "a query has no structure of finite energy")
     off = (found.energies - expected).abs()[there]
@@ -253,7 +257,7 @@ SMALL = 0.02
 
 
 @after(check_decoder_is_no_worse_than_candidates)
-def check_decoder_sees_all_candidates(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_sees_all_candidates(decoder: Decoder, problem: SampleProblem) -> None:
     """Of a hundred candidates, the last ones are found as well, also if all energies are small."""
     batch = structures(problem.space, MANY)
     if len(batch) < LEAST:
@@ -261,8 +265,8 @@ def check_decoder_sees_all_candidates(decoder: Decoder, problem: Problem) -> Non
     for scale in (1.0, SMALL) if type(problem.surrogate) is LinearSurrogate else (1.0,):
         large = scaled(problem, scale, batch)
         queries = large.candidates.embeddings[-5:]
-        found = decoder.decode(queries, large, top_k=1, context=Context(SEED)).energies[:, 0]
-        best = large.surrogate.energies(queries, large.candidates.embeddings).amin(dim=1).cpu()
+        found = solved(decoder, queries, large).energies[:, 0]
+        best = large.energy(queries).among(large.candidates).amin(dim=1).cpu()
         worse = (found > best + rounding(best) * scale**2).nonzero().flatten().tolist()
         for row in worse[:1]:
             raise Broken(
@@ -272,14 +276,14 @@ def check_decoder_sees_all_candidates(decoder: Decoder, problem: Problem) -> Non
 
 
 @after(check_decoder_is_no_worse_than_candidates)
-def check_decoder_takes_few_candidates(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_takes_few_candidates(decoder: Decoder, problem: SampleProblem) -> None:
     """One candidate is enough; `top_k` above their number is refused by an `EleError`, or gives infinite energies."""
     queries = sample_queries(problem)
     for count, top_k in ((1, 1), (2, 5)):
         some = with_candidates(problem, problem.candidates.batch[:count])
         what = f"top_k={top_k} with {count} {'candidate' if count == 1 else 'candidates'}"
         try:
-            found = decoder.decode(queries, some, top_k=top_k, context=Context(SEED))
+            found = decoder.decode(some.energy(queries), some, top_k=top_k, context=Context(SEED))
         except EleError:
             require(top_k > count, f"{what} is refused")
             continue
@@ -296,7 +300,7 @@ def check_decoder_takes_few_candidates(decoder: Decoder, problem: Problem) -> No
 
 
 @after(check_decoder_is_seeded)
-def check_decoder_forgets_earlier_problems(decoder: Decoder, problem: Problem) -> None:
+def check_decoder_forgets_earlier_problems(decoder: Decoder, problem: SampleProblem) -> None:
     """After another problem, a decoder gives the same as a fresh one, for other candidates and other queries."""
     queries = sample_queries(problem)
     other = with_candidates(problem, structures(problem.space, 3 * len(problem.candidates))[-len(problem.candidates) :])
@@ -307,17 +311,17 @@ def check_decoder_forgets_earlier_problems(decoder: Decoder, problem: Problem) -
         require(same, "the result depends on what was decoded before: keep nothing between calls of `decode`")
 
 
-def solved(decoder: Decoder, queries: Tensor, problem: Problem) -> Decoding:
+def solved(decoder: Decoder, queries: Tensor, problem: SampleProblem) -> Decoding:
     """Decode with a fixed seed."""
-    return decoder.decode(queries, problem, top_k=1, context=Context(SEED))
+    return decoder.decode(problem.energy(queries), problem, top_k=1, context=Context(SEED))
 
 
-def with_candidates(problem: Problem, batch: object) -> Problem:
+def with_candidates(problem: SampleProblem, batch: object) -> SampleProblem:
     """The problem with other candidates."""
     return dataclasses.replace(problem, candidates=Candidates(batch, problem.surrogate.embed(batch)))
 
 
-def scaled(problem: Problem, scale: float, batch: object) -> Problem:
+def scaled(problem: SampleProblem, scale: float, batch: object) -> SampleProblem:
     """The problem with these candidates, and with embeddings of another scale."""
     surrogate = problem.surrogate
     if scale != 1:
@@ -351,7 +355,7 @@ DECODER_CHECKS = (
 
 
 def check_decoder(
-    decoder: Decoder, problem: Problem, expected_failures: Mapping[str, str] | None = None
+    decoder: Decoder, problem: SampleProblem, expected_failures: Mapping[str, str] | None = None
 ) -> list[CheckResult]:
     """Run every check of a decoder on a problem, such as a `sample_problem`. `expected_failures`: check → reason."""
     return run_checks(DECODER_CHECKS, (decoder, problem), expected_failures)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.energies import SquaredDistance
 from ele_core.interfaces import Regressor, Surrogate
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, check_model_saves_and_loads, repeated_values
@@ -39,6 +40,7 @@ from ele_core.testing.samples import (
     structures,
     unusual_generators,
 )
+from ele_core.types import Candidates
 
 NEAR = 1e-4
 """The largest rounding error of an energy, for embeddings of length 1."""
@@ -146,89 +148,98 @@ def check_surrogate_tells_structures_apart(surrogate: Surrogate) -> None:
 
 @after(check_surrogate_tells_structures_apart)
 def check_surrogate_energy_is_a_distance(surrogate: Surrogate) -> None:
-    """`energy` gives (B,) finite numbers, not negative, and less for a structure's own embedding than for others.
+    """`Energy.of` gives (B,) finite numbers, not negative, and less for a structure's own embedding than for others.
 
-    Unless `energies` is overridden, it is a squared distance, almost zero at the structure's own embedding.
+    If it is a `SquaredDistance`, it is almost zero at the structure's own embedding.
     """
     batch = few(surrogate)
     queries = surrogate.embed(batch)
-    own, other = surrogate.energy(queries, batch), surrogate.energy(queries.roll(1, dims=0), batch)
+    own, other = (surrogate.energy(asked).of(batch) for asked in (queries, queries.roll(1, dims=0)))
     for energy in (own, other):
         require(energy.shape == (len(batch),), f"energy has shape {tuple(energy.shape)}, not ({len(batch)},)")
         require(energy.isfinite().all() and bool((energy >= -NEAR).all()), "an energy is negative or not finite")
     require(own.mean() < other.mean(), "the energy of structures is not less at their own embedding than at another's")
-    if type(surrogate).energies is Surrogate.energies:
+    if isinstance(surrogate.energy(queries), SquaredDistance):
         most, scale = float(own.max()), 1 + float(queries.square().sum(dim=1).max())
         require(most <= NEAR * scale, f"the energy at a structure's own embedding is {most:.3g}, not almost zero")
 
 
 @after(check_surrogate_energy_is_a_distance)
 def check_surrogate_energies_agree(surrogate: Surrogate) -> None:
-    """`energies` of queries and of `embed`, or of `compact`, (B, N), are equal to `energy` of each pair."""
+    """`Energy.among` candidates kept by `embed`, or by `stored`, (B, N), is equal to `of` each pair, in any order."""
     batch = few(surrogate)
     embeddings = surrogate.embed(batch)
     queries, count = embeddings.flip(0), len(batch)
-    for kept in (embeddings, surrogate.compact(batch)):
-        table = surrogate.energies(queries, kept)
-        require(table.shape == (count, count), f"energies have shape {tuple(table.shape)}, not {(count, count)}")
+    energy = surrogate.energy(queries)
+    require(len(energy) == count, f"the energy of {count} queries has the length {len(energy)}")
+    for kept in (embeddings, surrogate.stored(batch)):
+        table = energy.among(Candidates(batch, kept))
+        require(table.shape == (count, count), f"`among` has shape {tuple(table.shape)}, not {(count, count)}")
         for column in range(count):
-            single = surrogate.energy(queries, batch[torch.full((count,), column)])
+            single = energy.of(batch[torch.full((count,), column)])
             off = float((table[:, column] - single).abs().max())
-            require(off <= NEAR * (1 + float(single.max())), f"energies and energy differ by {off:.3g}")
+            require(off <= NEAR * (1 + float(single.max())), f"`among` and `of` differ by {off:.3g}")
+    owner = torch.arange(count).roll(1)
+    expected = surrogate.energy(queries[owner]).of(batch)
+    for name, found in (("of(batch, owner)", energy.of(batch, owner)), ("energy[rows]", energy[owner].of(batch))):
+        off = float((found - expected).abs().max())
+        require(off <= NEAR * (1 + float(expected.max())), f"`{name}` is off by {off:.3g} from the queries it names")
 
 
 @after(check_surrogate_energy_is_a_distance)
 def check_surrogate_energy_at_vertices(surrogate: Surrogate) -> None:
-    """If `differentiable`, `energy_at` a relaxed structure is its `energy`, with a finite gradient in the point."""
-    if not surrogate.differentiable:
-        raise NotApplicable("the surrogate has no gradient: `differentiable` is false")
+    """If an energy is `smooth`, `at` a relaxed structure is `of` it, with a finite gradient in the point."""
     batch = few(surrogate)
     queries = surrogate.embed(batch).roll(1, dims=0)
+    if not surrogate.energy(queries).smooth:
+        raise NotApplicable("the energy has no gradient: it is not `smooth`")
     point = surrogate.space.relax(batch)
     leaves = {name: getattr(point, name).requires_grad_(True) for name in surrogate.space.geometry}
-    found = surrogate.energy_at(queries, point.replace(**leaves))
-    expected = surrogate.energy(queries, batch)
+    found = surrogate.energy(queries).at(point.replace(**leaves))
+    expected = surrogate.energy(queries).of(batch)
     off = float((found.detach() - expected).abs().max())
-    require(off <= NEAR * (1 + float(expected.max())), f"energy_at and energy differ by {off:.3g} at vertices")
-    require(found.requires_grad, "energy_at has no gradient in the point: do not detach it")
+    require(off <= NEAR * (1 + float(expected.max())), f"`at` and `of` differ by {off:.3g} at vertices")
+    require(found.requires_grad, "`at` has no gradient in the point: do not detach it")
     gradients = torch.autograd.grad(found.sum(), list(leaves.values()), allow_unused=True)
     moved = [gradient for gradient in gradients if gradient is not None and bool(gradient.any())]
-    require(moved, "the gradient of energy_at is zero")
-    require(all(bool(gradient.isfinite().all()) for gradient in moved), "the gradient of energy_at is not finite")
+    require(moved, "the gradient of `at` is zero")
+    require(all(bool(gradient.isfinite().all()) for gradient in moved), "the gradient of `at` is not finite")
 
 
 @after(check_surrogate_energy_at_vertices)
 def check_surrogate_energy_at_has_a_slope(surrogate: Surrogate) -> None:
-    """The gradient of `energy_at` agrees with its values, and does not vanish at vertices, where descent starts."""
-    if not surrogate.differentiable:
-        raise NotApplicable("the surrogate has no gradient: `differentiable` is false")
+    """The gradient of `Energy.at` agrees with its values, and does not vanish at vertices, where descent starts."""
     space, batch = surrogate.space, few(surrogate)
     queries = surrogate.embed(batch)
+    if not surrogate.energy(queries).smooth:
+        raise NotApplicable("the energy has no gradient: it is not `smooth`")
     vertices, elsewhere = space.relax(batch), points(space, len(batch), seeded())
     here, there = (energy_gradient(surrogate, queries.roll(1, dims=0), point) for point in (vertices, elsewhere))
-    require_gradient_at_vertices("energy_at", vertices, here, there)
-    require_slope("energy_at", space, lambda point: surrogate.energy_at(repeated_rows(queries, len(point)), point))
+    require_gradient_at_vertices("at", vertices, here, there)
+    require_slope("at", space, lambda point: surrogate.energy(repeated_rows(queries, len(point))).at(point))
 
 
 def energy_gradient(surrogate: Surrogate, queries: Tensor, point: Any) -> dict[str, Tensor | None]:
     """The gradient of the sum of energies in each relaxed field."""
     leaves = {name: getattr(point, name).clone().requires_grad_(True) for name in surrogate.space.geometry}
-    found = surrogate.energy_at(queries, point.replace(**leaves)).sum()
+    found = surrogate.energy(queries).at(point.replace(**leaves)).sum()
     return dict(zip(leaves, torch.autograd.grad(found, list(leaves.values()), allow_unused=True), strict=True))
 
 
 @after(check_surrogate_energies_agree, check_rows_are_independent)
 def check_surrogate_energies_of_many(surrogate: Surrogate) -> None:
-    """`energies` of more than a hundred embeddings are those of each alone."""
+    """`Energy.among` more than a hundred candidates is that of each alone."""
     expected = repeated_rows(surrogate.embed(few(surrogate)), MANY)
     different = torch.arange(MANY)[:, None] * 1e-3 + expected
     queries = expected[:3]
-    table = surrogate.energies(queries, different)
-    require(table.shape == (3, MANY), f"`energies` for {MANY} embeddings has shape {tuple(table.shape)}")
-    alone = torch.cat([surrogate.energies(queries, part) for part in different.split(7)], dim=1)
+    energy = surrogate.energy(queries)
+    many = Candidates(repeated(few(surrogate), MANY), different)
+    table = energy.among(many)
+    require(table.shape == (3, MANY), f"`among` {MANY} candidates has shape {tuple(table.shape)}")
+    alone = torch.cat([energy.among(many[rows]) for rows in torch.arange(MANY).split(7)], dim=1)
     off = (table - alone).abs() > NEAR * (1 + alone.abs())
     column = int(off.any(dim=0).int().argmax())
-    require(not off.any(), f"`energies` for {MANY} embeddings are wrong from embedding {column} on")
+    require(not off.any(), f"`among` {MANY} candidates is wrong from candidate {column} on")
 
 
 @after(check_fit_leaves_its_data_alone)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ele_core.energies import SquaredDistance
 from ele_core.errors import counted
 from ele_core.interfaces import Backbone, Encoder, InputSpace, Regressor, Surrogate
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
@@ -68,7 +69,8 @@ def mapped(component: Any, *partners: Any) -> Mapped:
     if isinstance(component, Surrogate):
         return Mapped(few(component), component.embed, component.dim, fresh, "`embed`")
     assert isinstance(component, Regressor)
-    own = type(component.surrogate).energies is not Surrogate.energies  # queries need not be embeddings
+    plain = component.surrogate.energy(torch.zeros(0, component.surrogate.dim))
+    own = not isinstance(plain, SquaredDistance)  # queries need not be embeddings
     dim = None if own else component.surrogate.dim
     return Mapped(packed(component.inputs), component.predict, dim, fresh, "`predict`")
 

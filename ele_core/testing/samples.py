@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ele_core.interfaces import ComponentConfig, InputSpace, OutputSpace, Surrogate
+from ele_core.interfaces import ComponentConfig, Energy, InputSpace, OutputSpace, Surrogate
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.context import Context
 from ele_core.testing.results import Broken, require
@@ -231,8 +232,6 @@ CANDIDATES = 12
 class LinearSurrogate(Surrogate):
     """ψ(y) = W · relax(y), flattened, with a fixed random W; in float64, so that batches of any size round alike."""
 
-    differentiable = True
-
     class Config(ComponentConfig):
         """Options: the dimension."""
 
@@ -271,21 +270,30 @@ class LinearSurrogate(Surrogate):
 class BlindSurrogate(LinearSurrogate):
     """The same embedding without a gradient, to check decoders that need none."""
 
-    differentiable = False
+    embed_at = Surrogate.embed_at
 
-    def energy_at(self, queries: Tensor, point: Any) -> Tensor:
-        raise NotImplementedError(
-            "this surrogate has no gradient: set `needs_gradient` on a decoder that calls `energy_at`"
-        )
+    def embed(self, batch: Any) -> Tensor:
+        return LinearSurrogate.embed_at(self, self.space.relax(batch))
 
 
-def sample_problem(space: Space, surrogate: Surrogate | None = None) -> Problem:
+@dataclasses.dataclass(frozen=True)
+class SampleProblem(Problem):
+    """A problem with the surrogate whose energies decide."""
+
+    surrogate: Surrogate = dataclasses.field(kw_only=True)
+
+    def energy(self, queries: Tensor) -> Energy:
+        """The energy for queries (B, q)."""
+        return self.surrogate.energy(queries)
+
+
+def sample_problem(space: Space, surrogate: Surrogate | None = None) -> SampleProblem:
     """A problem for decoders: a few candidates of `space`, by default under a `LinearSurrogate`."""
     surrogate = surrogate or LinearSurrogate(None, space)
     batch = structures(space, 2 * CANDIDATES)[::2]
-    return Problem(space, surrogate, Candidates(batch, surrogate.embed(batch)))
+    return SampleProblem(space, Candidates(batch, surrogate.embed(batch)), surrogate=surrogate)
 
 
-def sample_queries(problem: Problem, count: int = 5) -> Tensor:
+def sample_queries(problem: SampleProblem, count: int = 5) -> Tensor:
     """Embeddings of structures, half of which are not candidates."""
     return problem.surrogate.embed(structures(problem.space, 2 * CANDIDATES)[:count])

@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core import ComponentConfig, ConfigError, Context, Decoder, Decoding, Problem, Surrogate
-from ele_sequences.g2p.surrogate import AlignedOdds
+from ele_core import ComponentConfig, ConfigError, Context, Decoder, Decoding, Energy, Problem
+from ele_sequences.g2p.surrogate import AlignedCrossEntropy, AlignedOdds
 from ele_sequences.space import Tokens
 
 CHUNK = 256
@@ -36,18 +36,18 @@ class LeftToRight(Decoder):
 
     config: Config
 
-    def accepts(self, surrogate: Surrogate) -> None:
-        """Accept the surrogate `aligned-odds`."""
-        if not isinstance(surrogate, AlignedOdds):
-            what = f"decoder 'left-to-right' needs the surrogate 'aligned-odds', not {type(surrogate).__name__}."
+    def accepts(self, energy: Energy) -> None:
+        """Accept the energies of `aligned-odds`."""
+        if not isinstance(energy, AlignedCrossEntropy):
+            what = f"decoder 'left-to-right' needs the surrogate 'aligned-odds', not {energy}."
             raise ConfigError(what, where="decoder", fix="Decode with 'search' or 'candidates'.")
 
     def decode(
-        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+        self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
         """Write the `top_k` best sequences of each query."""
-        surrogate = problem.surrogate
-        assert isinstance(surrogate, AlignedOdds)
+        assert isinstance(energy, AlignedCrossEntropy)
+        surrogate, queries = energy.surrogate, energy.queries
         found = []
         for first in context.monitor.progress(range(0, len(queries), CHUNK), description="left to right"):
             bound = dataclasses.replace(problem, constraints=(problem.constraints or [])[first : first + CHUNK])
@@ -69,7 +69,7 @@ class LeftToRight(Decoder):
         beam = beam.padded(blocks.shape[1])
         rows = beam.tokens.flatten(0, 1)
         owner = torch.arange(len(queries)).repeat_interleave(beam.tokens.shape[1])
-        energies = surrogate.energy(queries[owner], Tokens(rows)).view(len(queries), -1)
+        energies = surrogate.energy(queries).of(Tokens(rows), owner).view(len(queries), -1)
         energies = energies.masked_fill(
             repeated(surrogate.space.keys(Tokens(rows)).view(*energies.shape, 2)), torch.inf
         )

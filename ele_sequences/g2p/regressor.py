@@ -12,7 +12,7 @@ from ele_core import Backbone, Choice, Context, NeuralRegressor, Takes, Training
 class EnergyRegressor(NeuralRegressor):
     """h(x) = backbone(x), minimising the energy of y for the query h(x) over the training pairs.
 
-    For a surrogate whose energy is not a squared distance, such as a cross-entropy. `Surrogate.energy` must be
+    For a surrogate whose energy is not a squared distance, such as a cross-entropy. Its `Energy.of` must be
     differentiable in the query.
     """
 
@@ -36,4 +36,4 @@ class EnergyRegressor(NeuralRegressor):
 
     def error(self, queries: Tensor, targets: Any) -> Tensor:
         """The energy of each output for its query (B,)."""
-        return self.surrogate.energy(queries, targets.to(queries.device))
+        return self.surrogate.energy(queries).of(targets.to(queries.device))

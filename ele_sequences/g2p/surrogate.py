@@ -11,7 +11,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import ComponentConfig, ConfigError, Context, OutputSpace, Surrogate, mix
+from ele_core import (
+    Candidates,
+    ComponentConfig,
+    ConfigError,
+    Context,
+    Energy,
+    OutputSpace,
+    QueryEnergy,
+    Surrogate,
+    mix,
+)
 from ele_sequences.g2p.space import PhonemeSpace
 from ele_sequences.space import Tokens
 
@@ -70,36 +80,13 @@ class AlignedOdds(Surrogate):
         parts = batch.chunks(CHUNK) if len(batch) else [batch]
         return torch.cat([self._embed(part.tokens.long().cpu()) for part in parts]).to(batch.device)
 
-    def compact(self, batch: Tokens) -> Tensor:
+    def stored(self, batch: Tokens) -> Tensor:
         """The labels (N, L), from which the embeddings follow."""
         return batch.tokens
 
-    def energy(self, queries: Tensor, batch: Tokens) -> Tensor:
-        """The cross-entropy of sequence i under query i: (B,)."""
-        tokens = batch.tokens.long().to(queries.device)
-        blocks = self.blocks(queries)
-        some = (tokens > 0) | (blocks != 0).any(dim=2)
-        odds = self.odds(blocks[some], self.before(tokens)[some])
-        costs = queries.new_full(tokens.shape, self.ended)
-        costs[some] = torch.nn.functional.cross_entropy(odds, tokens[some], reduction="none")
-        return costs.sum(dim=1)
-
-    def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        """The energy of every sequence, embedded or `compact`, for every query: (B, dim), (N, …) → (B, N)."""
-        if embeddings.shape[1] == self.dim:  # a place after the end is all zeros: its label is 0
-            embeddings = self.blocks(embeddings)[:, :, : self.symbols].argmax(dim=2)
-        tokens = embeddings.long()
-        before = self.before(tokens)
-        found = queries.new_zeros(len(queries), len(tokens))
-        for place, blocks in enumerate(self.blocks(queries).unbind(dim=1)):
-            own = tokens[:, place]
-            known, number = before[:, place].unique(dim=0, return_inverse=True)  # many sequences begin alike
-            for row, block in enumerate(blocks):
-                if block.any():
-                    found[row] += self.costs(block[None], known[None])[0][number, own]
-                else:
-                    found[row] += self.ended + NOTHING * (own > 0)
-        return found
+    def energy(self, queries: Tensor) -> Energy:
+        """The cross-entropy of sequences under the log-odds of queries."""
+        return AlignedCrossEntropy(self, queries)
 
     @property
     def ended(self) -> float:
@@ -179,3 +166,38 @@ class AlignedOdds(Surrogate):
         there = (tokens > 0)[:, :, None]
         pairs = zip(self.vectors, self.before(tokens).unbind(dim=2), strict=True)
         return torch.cat([found, *(vectors[own, tokens] * there for vectors, own in pairs)], dim=2).flatten(1)
+
+
+class AlignedCrossEntropy(QueryEnergy):
+    """−Σ_i log softmax s_i(· | p)[y_i], with the log-odds s_i of a query. Differentiable in the query."""
+
+    surrogate: AlignedOdds
+
+    def of(self, batch: Tokens, owner: Tensor | None = None) -> Tensor:
+        """The cross-entropy of sequence n under its query: (N,)."""
+        surrogate, queries = self.surrogate, self.asked(owner)
+        tokens = batch.tokens.long().to(queries.device)
+        blocks = surrogate.blocks(queries)
+        some = (tokens > 0) | (blocks != 0).any(dim=2)
+        odds = surrogate.odds(blocks[some], surrogate.before(tokens)[some])
+        costs = queries.new_full(tokens.shape, surrogate.ended)
+        costs[some] = torch.nn.functional.cross_entropy(odds, tokens[some], reduction="none")
+        return costs.sum(dim=1)
+
+    def among(self, candidates: Candidates) -> Tensor:
+        """The cross-entropy of every candidate, kept as labels or as embeddings, under every query: (B, N)."""
+        surrogate, queries, kept = self.surrogate, self.queries, candidates.kept_by(self.surrogate)
+        if kept.shape[1] == surrogate.dim:  # a place after the end is all zeros: its label is 0
+            kept = surrogate.blocks(kept)[:, :, : surrogate.symbols].argmax(dim=2)
+        tokens = kept.long()
+        before = surrogate.before(tokens)
+        found = queries.new_zeros(len(queries), len(tokens))
+        for place, blocks in enumerate(surrogate.blocks(queries).unbind(dim=1)):
+            own = tokens[:, place]
+            known, number = before[:, place].unique(dim=0, return_inverse=True)  # many sequences begin alike
+            for row, block in enumerate(blocks):
+                if block.any():
+                    found[row] += surrogate.costs(block[None], known[None])[0][number, own]
+                else:
+                    found[row] += surrogate.ended + NOTHING * (own > 0)
+        return found

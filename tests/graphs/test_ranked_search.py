@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ele_core import Candidates, Choice, ConsoleMonitor, Context, Problem, Surrogate, registry
+from ele_core import (
+    Candidates,
+    Choice,
+    ConsoleMonitor,
+    Context,
+    PartEnergies,
+    Problem,
+    SquaredDistance,
+    Surrogate,
+    Tensors,
+    registry,
+)
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
 from ele_core.components.surrogates.outline import Outline
@@ -51,6 +62,11 @@ def test_an_encoder_that_follows_edges_agrees_with_the_dense_one(options: dict[s
     assert encoder.encode(graphs[:0]).shape == (0, 16)
 
 
+def estimated(surrogate: Surrogate, queries: torch.Tensor) -> PartEnergies | None:
+    """The estimate for structures near any."""
+    return surrogate.energy(queries).near(SPACE.pack(SMILES[:1] * len(queries)))
+
+
 @pytest.mark.parametrize("make", [contrastive, parts])
 def test_ranked_search_finds_a_molecule_by_its_embedding(make: object) -> None:
     assert callable(make)
@@ -59,34 +75,36 @@ def test_ranked_search_finds_a_molecule_by_its_embedding(make: object) -> None:
     if isinstance(surrogate, ContrastiveSurrogate):
         surrogate.outline_on(SPACE.moves(candidates)[0])
     truth = SPACE.pack(["CCCO", "CC(=O)NC"])
-    problem = Problem(SPACE, surrogate, Candidates(candidates, surrogate.embed(candidates)))
+    problem = Problem(SPACE, Candidates(candidates, surrogate.embed(candidates)))
     context = Context(0, torch.device("cpu"), ConsoleMonitor())
-    found = SearchDecoder(SearchDecoder.Config(moves=40)).decode(surrogate.embed(truth), problem, context=context)
+    found = SearchDecoder(SearchDecoder.Config(moves=40)).decode(
+        surrogate.energy(surrogate.embed(truth)), problem, context=context
+    )
     assert torch.equal(SPACE.keys(found.best), SPACE.keys(truth))
 
 
 def test_only_the_ranked_neighbours_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     surrogate, candidates = parts(), SPACE.pack(SMILES)
     scored: list[int] = []
-    energy = surrogate.energy
+    energy = SquaredDistance.of
 
-    def counted(queries: torch.Tensor, batch: object) -> torch.Tensor:
-        scored.append(len(queries))
-        return energy(queries, batch)
+    def counted(self: SquaredDistance, batch: Tensors, owner: torch.Tensor | None = None) -> torch.Tensor:
+        scored.append(len(batch))
+        return energy(self, batch, owner)
 
-    monkeypatch.setattr(surrogate, "energy", counted)
-    problem = Problem(SPACE, surrogate, Candidates(candidates, surrogate.embed(candidates)))
+    monkeypatch.setattr(SquaredDistance, "of", counted)
+    problem = Problem(SPACE, Candidates(candidates, surrogate.embed(candidates)))
     decoder = SearchDecoder(SearchDecoder.Config(width=1, rounds=1, moves=7))
     query = surrogate.embed(SPACE.pack(["CCCC(C)=O"]))
-    decoder.decode(query, problem, context=Context(0, torch.device("cpu"), ConsoleMonitor()))
+    decoder.decode(surrogate.energy(query), problem, context=Context(0, torch.device("cpu"), ConsoleMonitor()))
     assert scored == [7]
 
 
 def test_a_surrogate_without_an_estimate_scores_all_moves() -> None:
     surrogate = contrastive()
-    assert surrogate.estimate(torch.zeros(1, surrogate.dim)) is None
+    assert estimated(surrogate, torch.zeros(1, surrogate.dim)) is None
     surrogate.outline_on(SPACE.moves(SPACE.pack(SMILES))[0])
-    assert surrogate.estimate(torch.zeros(1, surrogate.dim)) is not None
+    assert estimated(surrogate, torch.zeros(1, surrogate.dim)) is not None
 
 
 def test_the_estimate_is_saved_with_the_weights_and_models_without_one_load() -> None:
@@ -94,12 +112,12 @@ def test_the_estimate_is_saved_with_the_weights_and_models_without_one_load() ->
     fitted.outline_on(SPACE.moves(SPACE.pack(SMILES))[0])
     queries = torch.randn(3, fitted.dim, generator=torch.Generator().manual_seed(0))
     other.restore(fitted.state())
-    expected, restored = fitted.estimate(queries), other.estimate(queries)
+    expected, restored = estimated(fitted, queries), estimated(other, queries)
     assert expected is not None
     assert restored is not None
     assert torch.equal(expected.queries, restored.queries)
     other.restore({name: value for name, value in fitted.state().items() if name != "outline"})  # as 0.1.0 wrote it
-    assert other.estimate(queries) is None
+    assert estimated(other, queries) is None
 
 
 @pytest.mark.parametrize("weight", [torch.zeros(3, 128), torch.full((1024, 128), torch.nan)], ids=["shape", "nan"])
@@ -113,9 +131,9 @@ def test_the_estimate_orders_moves_better_than_chance() -> None:
     moved, row = SPACE.moves(candidates)
     surrogate.outline_on(moved)
     queries = surrogate.embed(candidates)
-    estimate = surrogate.estimate(queries)
+    estimate = estimated(surrogate, queries)
     assert estimate is not None
-    exact, guessed = surrogate.energy(queries[row], moved), estimate[row].of(SPACE.features(moved))
+    exact, guessed = surrogate.energy(queries).of(moved, row), estimate[row].of(SPACE.features(moved))
     own = row == 3
     together = torch.corrcoef(torch.stack([exact[own], guessed[own]]))[0, 1]
     assert together > 0.3

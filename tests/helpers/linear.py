@@ -5,10 +5,46 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ele_core.energies import SquaredDistance, all_distances
 from ele_core.numerics.keys import distinct
-from ele_core.testing import LinearSurrogate
-from ele_core.types import Candidates, Problem
+from ele_core.testing import LinearSurrogate, SampleProblem
+from ele_core.types import Candidates
 from ele_sequences.space import SequenceSpace, Tokens
+
+
+class Spoilable(LinearSurrogate):
+    """A linear surrogate whose energy calls methods that a test may override: `energy_of`, `energy_of_point` …"""
+
+    differentiable = True
+
+    def energy(self, queries):
+        return SpoilableEnergy(self, queries)
+
+    def energy_of(self, queries, batch):
+        return SquaredDistance(self, queries).of(batch)
+
+    def energy_among(self, queries, embeddings):
+        return all_distances(queries, embeddings)
+
+    def energy_of_point(self, queries, point):
+        return SquaredDistance(self, queries).at(point)
+
+
+class SpoilableEnergy(SquaredDistance):
+    surrogate: Spoilable
+
+    def of(self, batch, owner=None):
+        return self.surrogate.energy_of(self.asked(owner), batch)
+
+    def among(self, candidates):
+        return self.surrogate.energy_among(self.queries, candidates.kept_by(self.surrogate))
+
+    @property
+    def smooth(self):
+        return self.surrogate.differentiable
+
+    def at(self, point, owner=None):
+        return self.surrogate.energy_of_point(self.asked(owner), point)
 
 
 def sequence_space(length: int = 5, alphabet: str = "abc") -> SequenceSpace:
@@ -22,14 +58,14 @@ def random_sequences(space: SequenceSpace, count: int, seed: int = 0) -> Tokens:
     return batch[distinct(space.keys(batch))][:count]
 
 
-def linear_problem(candidates: int = 40, length: int = 5) -> Problem:
+def linear_problem(candidates: int = 40, length: int = 5) -> SampleProblem:
     space = sequence_space(length)
     surrogate = LinearSurrogate(LinearSurrogate.Config(dim=12), space)
     batch = random_sequences(space, candidates, seed=1)
-    return Problem(space, surrogate, Candidates(batch, surrogate.embed(batch)))
+    return SampleProblem(space, Candidates(batch, surrogate.embed(batch)), surrogate=surrogate)
 
 
-def random_queries(problem: Problem, count: int, seed: int = 2) -> Tensor:
+def random_queries(problem: SampleProblem, count: int, seed: int = 2) -> Tensor:
     """Embeddings of structures that need not be among the candidates."""
     assert isinstance(problem.space, SequenceSpace)
     return problem.surrogate.embed(random_sequences(problem.space, count, seed))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from ele_core.components.decoders.nearest import nearest
-from ele_core.interfaces import Decoder
+from ele_core.interfaces import Decoder, Energy
 from ele_core.runtime.context import Context
 from ele_core.types import Decoding, Problem
 
@@ -14,8 +12,8 @@ class CandidatesDecoder(Decoder):
     """ŷ = argmin over the candidates of the energy. Cannot find other structures."""
 
     def decode(
-        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+        self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
         """The `top_k` candidates of least energy for each query."""
-        energies, rows = nearest(queries, problem, top_k, context)
+        energies, rows = nearest(energy, problem, top_k, context)
         return Decoding(problem.candidates.batch[rows.flatten().cpu()], energies.cpu())

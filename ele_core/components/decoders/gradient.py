@@ -13,8 +13,9 @@ from torch import Tensor
 from ele_core.components.decoders.constraints import Constraints
 from ele_core.components.decoders.joining import concatenated
 from ele_core.components.decoders.nearest import nearest
-from ele_core.interfaces import ComponentConfig, Decoder
-from ele_core.numerics.keys import hash_rows, mix
+from ele_core.errors import ConfigError
+from ele_core.interfaces import ComponentConfig, Decoder, Energy
+from ele_core.numerics.keys import mix
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates, Decoding, Problem, Trace, Variant
 
@@ -67,44 +68,47 @@ class GradientDecoder(Decoder):
 
     config: Config
 
-    @property
-    def needs_gradient(self) -> bool:
-        return True
+    def accepts(self, energy: Energy) -> None:
+        """Refuse an energy without a gradient."""
+        if not energy.smooth:
+            what = f"needs the gradient of the loss, which {energy} does not have."
+            fix = "Decode with 'candidates' or 'search', or train a surrogate with a gradient, such as 'contrastive'."
+            raise ConfigError(what, where="decoder", fix=fix)
 
     def decode(
-        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+        self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
         """Descend from several candidates of each query and return the best structures found."""
         every = self.config.trace or (1 if trace else None)
         starts = max(min(self.config.starts, len(problem.candidates)), top_k)
-        rows, energies = self._starts(queries, problem, starts, context)
-        constraints = Constraints.of(problem, len(queries), queries.device)
+        rows, energies = self._starts(energy, problem, starts, context)
+        constraints = Constraints.of(problem, len(energy), energy.device)
         if constraints is not None:
-            rows, energies = self._satisfying(queries, problem, constraints, rows, energies, top_k, context)
-        sizes = range(0, len(queries), max(1, CHUNK // starts))
+            rows, energies = self._satisfying(energy, problem, constraints, rows, energies, top_k, context)
+        sizes = range(0, len(energy), max(1, CHUNK // starts))
         parts = []
         for begin in context.monitor.progress(sizes, description="pgd"):
             end = begin + sizes.step
             own = None if constraints is None else constraints.rows(begin, end)
-            begun = queries[begin:end], rows[begin:end], energies[begin:end]
+            begun = energy[begin:end], rows[begin:end], energies[begin:end]
             parts.append(self._descend(*begun, problem, top_k, every, own))
         if not parts:
-            return Decoding(problem.candidates.batch[:0], queries.new_zeros(0, top_k))
+            return Decoding(problem.candidates.batch[:0], torch.zeros(0, top_k))
         return concatenated(parts)
 
-    def _starts(self, queries: Tensor, problem: Problem, starts: int, context: Context) -> tuple[Tensor, Tensor]:
+    def _starts(self, energy: Energy, problem: Problem, starts: int, context: Context) -> tuple[Tensor, Tensor]:
         """Rows (B, starts) of the candidates to start from, and their energies."""
         if self.config.start == "best":
-            energies, rows = nearest(queries, dataclasses.replace(problem, constraints=None), starts, context)
+            energies, rows = nearest(energy, dataclasses.replace(problem, constraints=None), starts, context)
             return rows, energies
-        rows = random_rows(problem.candidates, queries, starts, context.derived_seed("pgd", "starts"))
-        chosen = problem.candidates.batch[rows.flatten()].to(queries.device)
-        energies = problem.surrogate.energy(queries.repeat_interleave(starts, dim=0), chosen)
-        return rows, energies.view(len(queries), starts)
+        rows = random_rows(problem.candidates, energy.identities(), starts, context.derived_seed("pgd", "starts"))
+        chosen = problem.candidates.batch[rows.flatten()].to(energy.device)
+        owner = torch.arange(len(energy), device=energy.device).repeat_interleave(starts)
+        return rows, energy.of(chosen, owner).view(len(energy), starts)
 
     def _satisfying(
         self,
-        queries: Tensor,
+        energy: Energy,
         problem: Problem,
         constraints: Constraints,
         rows: Tensor,
@@ -114,7 +118,7 @@ class GradientDecoder(Decoder):
     ) -> tuple[Tensor, Tensor]:
         """Replace the last half of the starts, at least `top_k`, by the best candidates that satisfy the constraint."""
         count = min(max(top_k, rows.shape[1] // 2), len(problem.candidates))
-        found, own = nearest(queries, problem, count, context)
+        found, own = nearest(energy, problem, count, context)
         own, found = own.to(rows.device), found.to(energies)
         replaced = constraints.bound[:, None] & found.isfinite()
         kept = rows.shape[1] - count
@@ -124,7 +128,7 @@ class GradientDecoder(Decoder):
 
     def _descend(
         self,
-        queries: Tensor,
+        energy: Energy,
         rows: Tensor,
         energies: Tensor,
         problem: Problem,
@@ -134,10 +138,8 @@ class GradientDecoder(Decoder):
     ) -> Decoding:
         """Descend from all `rows` (B, starts); record the trace of the first start every `every` steps."""
         count, starts = rows.shape
-        structures = problem.candidates.batch[rows.flatten().cpu()].to(queries.device)
-        descent = Descent(
-            problem, queries.repeat_interleave(starts, dim=0), structures, energies.flatten(), self.config, constraints
-        )
+        structures = problem.candidates.batch[rows.flatten().cpu()].to(energy.device)
+        descent = Descent(problem, energy, structures, energies.flatten(), self.config, constraints)
         energies = descent.energy.clone()
         trace = descent.run(every)
         last = self.config.answer == "last"
@@ -145,7 +147,7 @@ class GradientDecoder(Decoder):
         reached = descent.obeying(reached, ends) if last else reached
         found = type(structures).cat([ends, structures])
         pooled = torch.cat([reached.view(count, starts), energies.view(count, starts)], dim=1)
-        place = torch.arange(count * starts, device=queries.device).view(count, starts)
+        place = torch.arange(count * starts, device=energy.device).view(count, starts)
         place = torch.cat([place, place + count * starts], dim=1)
         keys = problem.space.keys(found)[place]
         pooled = pooled.masked_fill(repeated(keys), math.inf)
@@ -165,7 +167,7 @@ class Descent:
     def __init__(
         self,
         problem: Problem,
-        queries: Tensor,
+        function: Energy,
         start: Any,
         energy: Tensor,
         config: GradientDecoder.Config,
@@ -173,10 +175,10 @@ class Descent:
     ) -> None:
         self.problem = problem
         self.config = config
-        self.queries = queries
+        self.function = function
         self.constraints = constraints
-        inputs = 1 if constraints is None else len(constraints.group)
-        self.owner = torch.arange(len(queries), device=queries.device) // max(1, len(queries) // inputs)
+        starts = len(start) // max(1, len(function))
+        self.owner = torch.arange(len(function), device=function.device).repeat_interleave(starts)
         self.best = start.map(torch.clone)
         self.energy = self.obeying(energy, start).clone()
         self.current = start.map(torch.clone)
@@ -189,7 +191,7 @@ class Descent:
         With `every`, record the structures and energies at the start and after every `every` steps.
         """
         space = self.problem.space
-        active = torch.arange(len(self.queries), device=self.queries.device)
+        active = torch.arange(len(self.owner), device=self.owner.device)
         walk = Walk.start(space.relax(self.current), self.fields)
         steps, structures, energies = [0], [self.current.map(torch.clone)], [self.current_energy.clone()]
         for step in range(self.config.steps):
@@ -197,7 +199,7 @@ class Descent:
             if not running.all():
                 active, walk = active[running], walk.at(running)
             if len(active):
-                walk = self._step(self.queries[active], walk)
+                walk = self._step(self.owner[active], walk)
                 self._look(active, space.unrelax(walk.point))
             if every and (step + 1) % every == 0:
                 steps.append(step + 1)
@@ -211,9 +213,9 @@ class Descent:
             return energy
         return energy.masked_fill(~self.constraints.satisfied(structures, self.owner), math.inf)
 
-    def _step(self, queries: Tensor, walk: Walk) -> Walk:
+    def _step(self, owner: Tensor, walk: Walk) -> Walk:
         """Make one step of every walk; by the adaptive rule, without momentum if the loss rose in the last one."""
-        energy, gradient = self._gradient(queries, walk.point)
+        energy, gradient = self._gradient(owner, walk.point)
         worse = energy > walk.energy if self.config.rule == "adaptive" else torch.zeros_like(energy, dtype=torch.bool)
         size, limit = self._sizes(walk, worse, gradient)
         momentum = torch.where(worse, 0.0, self.config.momentum)
@@ -237,10 +239,10 @@ class Descent:
         limit = torch.where(walk.size == 0, 20 * first, walk.limit)
         return torch.minimum(size, limit), limit
 
-    def _gradient(self, queries: Tensor, point: Any) -> tuple[Tensor, dict[str, Tensor]]:
+    def _gradient(self, owner: Tensor, point: Any) -> tuple[Tensor, dict[str, Tensor]]:
         """The energy at each point (B,), and its gradient."""
         leaves = {name: getattr(point, name).detach().requires_grad_(True) for name in self.fields}
-        energy = self.problem.surrogate.energy_at(queries, point.replace(**leaves))
+        energy = self.function.at(point.replace(**leaves), owner)
         gradients = torch.autograd.grad(energy.sum(), list(leaves.values()))
         return energy.detach(), dict(zip(leaves, gradients, strict=True))
 
@@ -248,7 +250,7 @@ class Descent:
         """Score the structures that the points round to, and keep those that are better than any before."""
         changed = differ(structures, self.current[active])
         active, structures = active[changed], structures[changed]
-        energy = self.problem.surrogate.energy(self.queries[active], structures)
+        energy = self.function.of(structures, self.owner[active])
         overwrite(self.current, active, structures)
         self.current_energy[active] = energy
         better = (energy < self.energy[active]).nonzero().flatten()
@@ -292,18 +294,17 @@ def across(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
-def random_rows(candidates: Candidates, queries: Tensor, starts: int, seed: int) -> Tensor:
+def random_rows(candidates: Candidates, identities: Tensor, starts: int, seed: int) -> Tensor:
     """(B, starts) random candidates, from the input's own if candidates belong to inputs.
 
     They depend on the seed and the query alone: not on the position of a query, nor on other queries.
     """
-    bits = hash_rows([queries.float().cpu().view(torch.int32)])[:, :1]
-    drawn = mix(bits ^ mix(torch.arange(starts) + seed))
+    drawn = mix(identities[:, None] ^ mix(torch.arange(starts) + seed))
     chance = (drawn & ((1 << 53) - 1)).double() / (1 << 53)
     if candidates.owner is None:
         return (chance * len(candidates)).long()
     owner = candidates.owner.cpu()
-    own = torch.bincount(owner, minlength=len(queries))
+    own = torch.bincount(owner, minlength=len(identities))
     within = torch.minimum((chance * own[:, None]).long(), own[:, None] - 1)
     return owner.argsort(stable=True)[(own.cumsum(0) - own)[:, None] + within]
 

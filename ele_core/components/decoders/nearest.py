@@ -6,10 +6,11 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ele_core.components.decoders.constraints import Constraints, satisfying
 from ele_core.errors import DataError, counted
-from ele_core.interfaces import Surrogate
+from ele_core.interfaces import Energy
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates, Problem
 
@@ -17,28 +18,28 @@ CELLS = 1 << 25
 """Energies in memory at once: 128 MiB, whatever the number of candidates."""
 
 
-def nearest(queries: Tensor, problem: Problem, k: int, context: Context) -> tuple[Tensor, Tensor]:
+def nearest(energy: Energy, problem: Problem, k: int, context: Context) -> tuple[Tensor, Tensor]:
     """Energies (B, k), ascending, and rows (B, k) of the k best candidates of each query.
 
     If an input has fewer than k candidates of its own, or fewer than k that satisfy its constraint, its last energies
     are infinite.
     """
     candidates = problem.candidates
-    constraints = Constraints.of(problem, len(queries), queries.device)
+    constraints = Constraints.of(problem, len(energy), energy.device)
     if candidates.owner is not None:
         kept = None if constraints is None else constraints.satisfied(candidates.batch, candidates.owner)
-        return nearest_of_own(queries, problem.surrogate, candidates, candidates.owner, k, kept)
+        return nearest_of_own(energy, candidates, candidates.owner, k, kept)
     if k > len(candidates):
         what = f"{k} structures were asked for, but there are only {counted(len(candidates), 'candidate')}."
         raise DataError(what, where="decoding", fix="Ask for fewer (top_k), or give more candidates.")
     size = max(1, CELLS // len(candidates))
     parts = []
-    for first in context.monitor.progress(range(0, len(queries), size), description="candidates"):
-        energies = problem.surrogate.energies(queries[first : first + size], candidates.embeddings)
+    for first in context.monitor.progress(range(0, len(energy), size), description="candidates"):
+        energies = energy[first : first + size].among(candidates)
         own = None if constraints is None else constraints.rows(first, first + size)
         parts.append(best_of(energies, k, None if own is None else satisfying(problem, own, energies)))
     if not parts:
-        return queries.new_zeros(0, k), torch.zeros(0, k, dtype=torch.long)
+        return torch.zeros(0, k, device=energy.device), torch.zeros(0, k, dtype=torch.long)
     values, rows = zip(*parts, strict=True)
     return torch.cat(values), torch.cat(rows)
 
@@ -54,28 +55,23 @@ def best_of(energies: Tensor, k: int, kept: Tensor | None) -> tuple[Tensor, Tens
 
 
 def nearest_of_own(
-    queries: Tensor,
-    surrogate: Surrogate,
-    candidates: Candidates,
-    owner: Tensor,
-    k: int,
-    kept: Tensor | None = None,
+    energy: Energy, candidates: Candidates, owner: Tensor, k: int, kept: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """As `nearest`, if candidate n belongs to input `owner[n]` only; the best one fills the places of missing ones.
 
     `kept` (N,) bool: only these are chosen.
     """
-    sizes = sizes_of_own(owner, len(queries))
-    values = queries.new_full((len(queries), k), math.inf)
-    rows = torch.zeros(len(queries), k, dtype=torch.long)
+    sizes = sizes_of_own(owner, len(energy))
+    values = []
+    rows = torch.zeros(len(energy), k, dtype=torch.long)
     for row, group in enumerate(owner.argsort(stable=True).split(sizes)):
         found = min(k, len(group))
-        energies = surrogate.energies(queries[row : row + 1], candidates.embeddings[group])
+        energies = energy[row : row + 1].among(candidates[group])
         own, columns = best_of(energies, found, None if kept is None else kept[group][None])
-        values[row, :found] = own[0]
+        values.append(functional.pad(own, (0, k - found), value=math.inf))
         rows[row] = group[columns[0, 0].cpu()]
         rows[row, :found] = group[columns[0].cpu()]
-    return values, rows
+    return torch.cat(values) if values else torch.zeros(0, k, device=energy.device), rows
 
 
 def sizes_of_own(owner: Tensor, inputs: int) -> list[int]:

@@ -15,7 +15,7 @@ from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.constraints import JUDGED, Constraints
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.joining import concatenated
-from ele_core.interfaces import ComponentConfig, Decoder
+from ele_core.interfaces import ComponentConfig, Decoder, Energy
 from ele_core.numerics.keys import mix, ranks
 from ele_core.runtime.context import Context
 from ele_core.types import Decoding, Problem, Trace
@@ -62,34 +62,34 @@ class SearchDecoder(Decoder):
 
     config: Config
 
-    @property
-    def needs_gradient(self) -> bool:
-        """True only to start from pgd; ranking moves uses a gradient if there is one, but does not need it."""
-        return self.config.pgd is not None
+    def accepts(self, energy: Energy) -> None:
+        """Need a gradient only to start from pgd; ranking moves uses one if there is one."""
+        if self.config.pgd is not None:
+            GradientDecoder(self.config.pgd).accepts(energy)
 
     def decode(
-        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+        self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
         """Search from the best candidates of each query."""
         width = max(self.config.width, top_k)
-        starts = self._starts(queries, problem, min(width, len(problem.candidates)), context)
-        constraints = Constraints.of(problem, len(queries), queries.device)
+        starts = self._starts(energy, problem, min(width, len(problem.candidates)), context)
+        constraints = Constraints.of(problem, len(energy), energy.device)
         parts = []
-        for first in context.monitor.progress(range(0, len(queries), CHUNK), description="search"):
+        for first in context.monitor.progress(range(0, len(energy), CHUNK), description="search"):
             end = first + CHUNK
             begun = [start.rows(first, end) for start in starts]
             own = None if constraints is None else constraints.rows(first, end)
             recorded = trace or self.config.trace
-            search = BeamSearch(queries[first:end], begun, width, problem, self.config, own, trace=recorded)
+            search = BeamSearch(energy[first:end], begun, width, problem, self.config, own, trace=recorded)
             parts.append(search.run(top_k))
-        return concatenated(parts) if parts else Decoding(starts[0].structures, queries.new_zeros(0, top_k))
+        return concatenated(parts) if parts else Decoding(starts[0].structures, torch.zeros(0, top_k))
 
-    def _starts(self, queries: Tensor, problem: Problem, width: int, context: Context) -> list[Decoding]:
+    def _starts(self, energy: Energy, problem: Problem, width: int, context: Context) -> list[Decoding]:
         """The `width` structures that the search of each query starts from, and as many that satisfy its constraint."""
         decoder = CandidatesDecoder() if self.config.pgd is None else GradientDecoder(self.config.pgd)
         free = dataclasses.replace(problem, constraints=None)
         problems = [free] if problem.constraints is None else [free, problem]
-        return [decoder.decode(queries, each, top_k=width, context=context) for each in problems]
+        return [decoder.decode(energy, each, top_k=width, context=context) for each in problems]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,7 +183,7 @@ class BeamSearch:
 
     def __init__(
         self,
-        queries: Tensor,
+        energy: Energy,
         starts: Sequence[Decoding],
         width: int,
         problem: Problem,
@@ -192,7 +192,7 @@ class BeamSearch:
         *,
         trace: bool,
     ) -> None:
-        self.queries = queries
+        self.energy = energy
         self.problem = problem
         self.config = config
         self.constraints = constraints
@@ -203,15 +203,14 @@ class BeamSearch:
             self.pool = self.pool.at(first_of_each(self._identities(self.pool.structures, self.pool.owner)))
             self.pool = self.pool.best(self.width)
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
-        self.scored = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
+        self.scored = torch.zeros(len(energy), dtype=torch.long, device=energy.device)
         self.stale = torch.zeros_like(self.scored)
         self.least: tuple[Tensor, ...] = ()
         self._count_stale()
-        self.estimate = problem.surrogate.estimate(queries) if problem.space.ranks_moves else None
 
     def _started(self, start: Decoding, trace: bool) -> Pool:
         """The structures that the search starts from, without those of infinite energy."""
-        owner = torch.arange(len(self.queries), device=self.queries.device).repeat_interleave(start.top_k)
+        owner = torch.arange(len(self.energy), device=self.energy.device).repeat_interleave(start.top_k)
         structures, energies = start.structures.to(owner.device), start.energies.to(owner.device)
         parent = torch.full_like(owner, -1) if trace else None
         expanded = torch.zeros_like(owner, dtype=torch.bool)
@@ -236,20 +235,20 @@ class BeamSearch:
 
     def _expand(self, beam: Pool) -> Pool:
         """Score the neighbours of the beam that their input has not seen before, and return the best."""
-        moved, row = self._moves(beam)
+        moved, row, ranked = self._moves(beam)
         owner = beam.owner[row]
         identity = self._identities(moved, owner)
         fresh = first_of_each(identity)
         fresh = fresh[~contains(self.seen, identity[fresh])]
-        if self.estimate is not None:
+        if ranked:
             fresh = fresh[ranks(row[fresh]) < self._limit]
         if self.config.budget is not None:
             fresh = fresh[ranks(owner[fresh]) < (self.config.budget - self.scored)[owner[fresh]]]
-            self.scored += torch.bincount(owner[fresh], minlength=len(self.queries))
+            self.scored += torch.bincount(owner[fresh], minlength=len(self.energy))
         moved, owner, row = moved[fresh], owner[fresh], row[fresh]
         parent = None if self.lineage is None else self.lineage.add(beam)[row]
         self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
-        energy = self.problem.surrogate.energy(self.queries[owner], moved)
+        energy = self.energy.of(moved, owner)
         found = Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent)
         return self._judged(found).best(self.width)
 
@@ -261,16 +260,18 @@ class BeamSearch:
             found = found.best(max(self.width, JUDGED))
         return dataclasses.replace(found, violation=self._violation(found.structures, found.owner))
 
-    def _moves(self, beam: Pool) -> tuple[Any, Tensor]:
-        """Structures one move away, and their rows of the beam; `_expand` removes repeated ones."""
+    def _moves(self, beam: Pool) -> tuple[Any, Tensor, bool]:
+        """Structures one move away, their rows of the beam, and whether an estimate ranks them.
+
+        `_expand` removes repeated ones.
+        """
         space, limit = self.problem.space, self.config.moves
-        if self.estimate is not None:
-            near = self.problem.surrogate.estimate_near(self.queries[beam.owner], beam.structures)
-            estimate = self.estimate[beam.owner] if near is None else near
-            return space.best_moves(beam.structures, estimate, REPEATS * self._limit)
+        estimate = self.energy.near(beam.structures, beam.owner) if space.ranks_moves else None
+        if estimate is not None:
+            return *space.best_moves(beam.structures, estimate, REPEATS * self._limit), True
         if limit is None:
-            return space.moves(beam.structures)
-        return space.neighbours(beam.structures, self._gradient(beam), limit)
+            return *space.moves(beam.structures), False
+        return *space.neighbours(beam.structures, self._gradient(beam), limit), False
 
     @property
     def _limit(self) -> int:
@@ -278,12 +279,12 @@ class BeamSearch:
         return RANKED if self.config.moves is None else self.config.moves
 
     def _gradient(self, beam: Pool) -> Any | None:
-        """The gradient of the energy at the structures of the beam; None if the surrogate has none."""
-        if not self.problem.surrogate.differentiable:
+        """The gradient of the energy at the structures of the beam; None if it has none."""
+        if not self.energy.smooth:
             return None
         point = self.problem.space.relax(beam.structures)
         leaves = {name: getattr(point, name).requires_grad_(True) for name in self.problem.space.geometry}
-        energy = self.problem.surrogate.energy_at(self.queries[beam.owner], point.replace(**leaves))
+        energy = self.energy.at(point.replace(**leaves), beam.owner)
         gradients = torch.autograd.grad(energy.sum(), list(leaves.values()))
         return point.replace(**dict(zip(leaves, gradients, strict=True)))
 
@@ -306,7 +307,7 @@ class BeamSearch:
         With constraints also the least energy of all, and the least violation.
         """
         pool, rows = self.pool, self.pool.satisfying
-        none = torch.full((len(self.queries),), math.inf, dtype=pool.energy.dtype, device=pool.owner.device)
+        none = torch.full((len(self.energy),), math.inf, dtype=pool.energy.dtype, device=pool.owner.device)
         energy = none.scatter_reduce(0, pool.owner[rows], pool.energy[rows], "amin")
         if pool.violation is None:
             return (energy,)
@@ -323,7 +324,7 @@ class BeamSearch:
         rank = ranks(self.pool.owner[found])
         kept, rank = found[rank < top_k], rank[rank < top_k]
         place = self.pool.owner[kept] * top_k + rank
-        energies = self.queries.new_full((len(self.queries) * top_k,), math.inf)
+        energies = self.pool.energy.new_full((len(self.energy) * top_k,), math.inf)
         energies[place] = self.pool.energy[kept]
         rows = torch.zeros(len(energies), dtype=torch.long, device=place.device)
         if self.constraints is not None:

@@ -97,7 +97,7 @@ class EnsembleRegressor(Regressor):
         own = dataclasses.replace(context, seed=seed, monitor=StageNames(context.monitor, names))
         member.fit(train, validation, own)
         queries = context.processes.spread(lambda inputs: self._mean(so_far, inputs), validation[0])
-        error = self.surrogate.energy(queries, validation[1].to(queries.device)).mean().item()
+        error = self.surrogate.energy(queries).of(validation[1].to(queries.device)).mean().item()
         last = number == len(self.members)
         context.monitor.evaluation(ENSEMBLE.name, number, {ENSEMBLE.decides: error}, best=last)
         context.work.finish(f"member {number}", lambda: Snapshot(member.state()), closes=True)

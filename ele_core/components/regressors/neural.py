@@ -21,7 +21,7 @@ from ele_core.types import Choice, Stage, Takes
 
 REGRESSION = Stage("regression", decides="validation_error")
 ERRORS = "errors."
-"""Before the names of the tensors of the error model."""
+"""Prefix of the error model's tensor names."""
 CHUNK = 1024
 """Inputs predicted at once."""
 
@@ -49,8 +49,8 @@ class NeuralRegressor(NetworkLearner, Regressor):
         """Whether a prediction is the mean over all views of an input (`InputSpace.views`), such as the flips and
         rotations of a picture: fewer errors, and as many times the work. Validation uses the input alone."""
         weigh_errors: bool = False
-        """Whether energies weigh the directions of the embedding by the errors of the predictions for validation pairs,
-        of which there should be hundreds. Not for decoders that need a gradient, such as `pgd`."""
+        """Whether energies weigh each direction of the embedding by the errors of predictions for validation pairs, of
+        which there should be hundreds."""
 
     config: Config
 

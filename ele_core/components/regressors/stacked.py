@@ -122,7 +122,7 @@ class StackedRegressor(Regressor):
         if self.config.weights == "energy":
 
             def energy(queries: Tensor) -> Tensor:
-                return self.surrogate.energy(queries, outputs.to(queries.device)).mean()
+                return self.surrogate.energy(queries).of(outputs.to(queries.device)).mean()
 
             return energy, lambda predicted: descended_weights(predicted, energy)
         targets = context.processes.spread(self.surrogate.embed, outputs)

@@ -42,7 +42,7 @@ class CentredPartsSurrogate(PartsSurrogate):
         """Packed structures → (B, dim), of norm 1."""
         return functional.normalize(self.added(batch) - self.mean, dim=1)
 
-    def estimate(self, queries: Tensor) -> PartEnergies:
+    def _estimate(self, queries: Tensor) -> PartEnergies:
         """The first-order change of the energies of structures at the usual distance from the mean.
 
         With n = ‖p − μ‖ about 1, 2 − 2⟨q, p − μ⟩/n changes as −2⟨q, p⟩ + c ‖p − μ‖², where c is the cosine.

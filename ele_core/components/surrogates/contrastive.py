@@ -15,8 +15,8 @@ from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.surrogates.outline import STRUCTURES, Outline
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
-from ele_core.interfaces import ComponentConfig, Encoder, NetworkLearner, OutputSpace, Surrogate
-from ele_core.numerics.sparse import PartEnergies
+from ele_core.energies import SquaredDistance
+from ele_core.interfaces import ComponentConfig, Encoder, Energy, NetworkLearner, OutputSpace, Surrogate
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
@@ -42,7 +42,6 @@ class Mining(ComponentConfig):
 class ContrastiveSurrogate(NetworkLearner, Surrogate):
     """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its views are moved together, different structures apart."""
 
-    differentiable = True
     stages = (PRETRAINING, EMBEDDING)
 
     class Config(ComponentConfig):
@@ -140,9 +139,9 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         with torch.no_grad():
             return torch.cat([functional.normalize(self.encoder.encode(part), dim=1) for part in parts])
 
-    def estimate(self, queries: Tensor) -> PartEnergies | None:
-        """By a linear model of the embedding on parts; models of 0.1.0 have none."""
-        return None if self.outline is None else self.outline.energies(queries)
+    def energy(self, queries: Tensor) -> Energy:
+        """The squared distance; a linear model of the embedding on parts estimates it if the space can rank by it."""
+        return SquaredDistance(self, queries, None if self.outline is None else self.outline.energies)
 
     def state(self) -> dict[str, Tensor]:
         """The weights of the encoder, and the linear model of the embedding if there is one."""

@@ -10,9 +10,11 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.components.sketching import CHUNK, KernelOptions, SketchedKernel
-from ele_core.interfaces import ComponentConfig, OutputSpace, Surrogate
+from ele_core.energies import QueryEnergy
+from ele_core.interfaces import ComponentConfig, Energy, OutputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates
 
 
 class SketchedKernelSurrogate(Surrogate):
@@ -57,14 +59,9 @@ class SketchedKernelSurrogate(Surrogate):
         parts = batch.chunks(CHUNK) if len(batch) else [batch]
         return torch.cat([self.map(self.features(part)) for part in parts])
 
-    def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        """‖h‖² − 2⟨h, ψ̃(y)⟩ + 1: (B, dim), (N, dim) → (B, N)."""
-        constant = queries.square().sum(dim=1, keepdim=True) + 1
-        return torch.addmm(constant, queries, embeddings.T, alpha=-2)
-
-    def energy(self, queries: Tensor, batch: Any) -> Tensor:
-        """The same for structure i and query i: (B,)."""
-        return queries.square().sum(dim=1) + 1 - 2 * (queries * self.embed(batch)).sum(dim=1)
+    def energy(self, queries: Tensor) -> Energy:
+        """‖h − k(·, y)‖²."""
+        return KernelDistance(self, queries)
 
     def state(self) -> dict[str, Tensor]:
         """The sketched kernel."""
@@ -78,3 +75,17 @@ class SketchedKernelSurrogate(Surrogate):
         """Move the sketched kernel to `device`."""
         self.map.to(device)
         return self
+
+
+class KernelDistance(QueryEnergy):
+    """‖h‖² − 2⟨h, ψ̃(y)⟩ + 1."""
+
+    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
+        """That of structure n and its query: (N,)."""
+        queries = self.asked(owner)
+        return queries.square().sum(dim=1) + 1 - 2 * (queries * self.surrogate.embed(batch)).sum(dim=1)
+
+    def among(self, candidates: Candidates) -> Tensor:
+        """That of every query and candidate: (B, N)."""
+        constant = self.queries.square().sum(dim=1, keepdim=True) + 1
+        return torch.addmm(constant, self.queries, candidates.kept_by(self.surrogate).T, alpha=-2)

@@ -11,8 +11,9 @@ from pydantic import Field
 from torch import Tensor
 
 from ele_core.components.sketching import CHUNK, NEGLIGIBLE
+from ele_core.energies import SquaredDistance
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, OutputSpace, Surrogate
+from ele_core.interfaces import ComponentConfig, Energy, OutputSpace, Surrogate
 from ele_core.numerics.sparse import PartEnergies, SparseRows, signs
 from ele_core.runtime.context import Context
 
@@ -68,7 +69,11 @@ class PartsSurrogate(Surrogate):
         parts = batch.chunks(CHUNK) if len(batch) else [batch]
         return torch.cat([self._embed(self.space.features(part.to(torch.device("cpu")))) for part in parts])
 
-    def estimate(self, queries: Tensor) -> PartEnergies:
+    def energy(self, queries: Tensor) -> Energy:
+        """The squared distance, with an estimate from parts."""
+        return SquaredDistance(self, queries, self._estimate)
+
+    def _estimate(self, queries: Tensor) -> PartEnergies:
         """The energies themselves, but with r_p taken as exactly orthogonal."""
         scale = self.scale.item()
         return PartEnergies(queries * (-2 * scale / math.sqrt(self.dim)), scale**2)

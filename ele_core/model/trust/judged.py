@@ -97,7 +97,7 @@ def calibrate(model: Model, inputs: Tensors, truths: Truths, source: str, contex
 def candidate_energies(model: Model, queries: Tensor, decoder: Choice | None, context: Context) -> Tensor | None:
     """The least energy (B,) of a candidate for each query; None if the decoder does not look at candidates."""
     engine = model.decoder(decoder or model.config.decoder)
-    return model.nearest_candidates(queries, engine, context) if engine.uses_candidates else None
+    return model.nearest_candidates(queries, context) if engine.uses_candidates else None
 
 
 def narrowed(found: Decoding, top_k: int) -> Decoding:

@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import ComponentConfig, Context, Decoder, Decoding, Problem, Surrogate
+from ele_core import ComponentConfig, Context, Decoder, Decoding, Energy, Problem
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.rivals.fgw.distance import SoftGraphs, harden
-from ele_graphs.rivals.fgw.surrogate import FusedSurrogate, barycenters, require_fused
+from ele_graphs.rivals.fgw.surrogate import FusedEnergy, barycenters, needs_fused
 
 
 class BarycenterDecoder(Decoder):
@@ -33,32 +33,36 @@ class BarycenterDecoder(Decoder):
 
     config: Config
 
-    def accepts(self, surrogate: Surrogate) -> None:
-        """Accept only `fgw`, whose queries are weighted graphs."""
-        require_fused("fgw-barycenter", surrogate)
+    def accepts(self, energy: Energy) -> None:
+        """Accept only the energies of `fgw`, whose queries are weighted graphs."""
+        if not isinstance(energy, FusedEnergy):
+            raise needs_fused("fgw-barycenter", energy)
 
     def decode(
-        self, queries: Tensor, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
+        self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
         """The `top_k` distinct structures of least energy found; if there are fewer, the best repeated, energy ∞."""
-        surrogate = require_fused("fgw-barycenter", problem.surrogate)
-        if not len(queries):
+        self.accepts(energy)
+        assert isinstance(energy, FusedEnergy)
+        if not len(energy):
             return Decoding(problem.candidates.batch[:0], torch.zeros(0, top_k))
-        pool, found = self._pool(queries, surrogate)
-        energies = surrogate.energy(queries.repeat_interleave(found, dim=0), pool).reshape(-1, found)
+        pool, found = self._pool(energy)
+        owner = torch.arange(len(energy)).repeat_interleave(found)
+        energies = energy.of(pool, owner.to(energy.device)).reshape(-1, found)
         repeated = repeats(problem.space.keys(pool).reshape(-1, found, 2))
-        kept = problem.satisfied(pool, torch.arange(len(queries)).repeat_interleave(found)).view(-1, found)
+        kept = problem.satisfied(pool, owner).view(-1, found)
         energies = energies.cpu().masked_fill(repeated | ~kept, math.inf)
         best = energies.topk(min(top_k, found), dim=1, largest=False)
         missing = top_k - best.indices.shape[1]
         values = torch.nn.functional.pad(best.values, (0, missing), value=math.inf)
         places = torch.nn.functional.pad(best.indices, (0, missing)).where(values.isfinite(), best.indices[:, :1])
-        rows = torch.arange(len(queries)).unsqueeze(1) * found + places
+        rows = torch.arange(len(energy)).unsqueeze(1) * found + places
         return Decoding(pool[rows.flatten()], values)
 
-    def _pool(self, queries: Tensor, surrogate: FusedSurrogate) -> tuple[Graphs, int]:
+    def _pool(self, energy: FusedEnergy) -> tuple[Graphs, int]:
         """The possible answers, grouped by query, and their number per query."""
-        weights, graphs = surrogate.layout.unpack(queries)
+        surrogate = energy.surrogate
+        weights, graphs = surrogate.layout.unpack(energy.queries)
         weights = weights.clamp(min=0)
         heaviest = weights.topk(min(self.config.starts, weights.shape[1]), dim=1).indices
         first = torch.arange(len(weights), device=weights.device).unsqueeze(1) * weights.shape[1]

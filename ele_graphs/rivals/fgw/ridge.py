@@ -84,7 +84,7 @@ class FusedRidgeRegressor(Regressor):
         for step, penalty in enumerate(penalties, start=1):
             shrunk = 1 / (values.clamp(min=0) + len(train[0]) * penalty)
             self.inverse = ((vectors * shrunk) @ vectors.T).float()
-            energy = self.surrogate.energy(self.predict(held_out[0]), held_out[1]).mean().item()
+            energy = self.surrogate.energy(self.predict(held_out[0])).of(held_out[1]).mean().item()
             metrics = {REGRESSION.decides: energy, "log10_penalty": math.log10(penalty)}
             context.monitor.evaluation(REGRESSION.name, step, metrics, best=energy < least)
             if energy < least:

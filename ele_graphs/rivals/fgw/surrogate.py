@@ -10,7 +10,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import ComponentConfig, ConfigError, Context, ModelError, OutputSpace, Surrogate
+from ele_core import (
+    Candidates,
+    ComponentConfig,
+    ConfigError,
+    Context,
+    Energy,
+    ModelError,
+    OutputSpace,
+    QueryEnergy,
+    Surrogate,
+)
 from ele_graphs.graphs.space import GraphSpace
 from ele_graphs.rivals.fgw.distance import Pairs, SoftGraphs, Solver, Transport, fused_distances, pot, soften
 
@@ -130,26 +140,9 @@ class FusedSurrogate(Surrogate):
             solver=options.solver,
         )
 
-    def energies(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        """Σ_k w_k FGW(y, g_k) of every query (B, k · dim) with every embedded y (N, dim): (B, N), B k N distances."""
-        weights, graphs = self.layout.unpack(queries)
-        _, structures = self.layout.unpack(embeddings)
-        grid = torch.cartesian_prod(torch.arange(len(structures)), weights.flatten().nonzero().flatten().cpu())
-        values = weights.new_zeros(len(structures), weights.numel())
-        for pairs in grid.split(CHUNK):
-            found = self.distances(structures, graphs, pairs).values
-            values[pairs[:, 0], pairs[:, 1]] = found.to(values.dtype)
-        return (values.reshape(len(structures), *weights.shape) * weights).sum(dim=2).T.contiguous()
-
-    def energy(self, queries: Tensor, batch: Any) -> Tensor:
-        """Σ_k w_k FGW(y, g_k) of structure i for query i: (B,)."""
-        weights, graphs = self.layout.unpack(queries)
-        structures = self.soften(batch).to(queries.device)
-        owner = torch.arange(len(weights)).repeat_interleave(weights.shape[1])
-        pairs = torch.stack([owner, torch.arange(len(graphs))], dim=1)
-        parts = [self.distances(structures, graphs, some).values for some in pairs.split(CHUNK)]
-        values = torch.cat(parts) if parts else weights.new_zeros(0)
-        return (values.to(weights.dtype).reshape(weights.shape) * weights).sum(dim=1)
+    def energy(self, queries: Tensor) -> Energy:
+        """Σ_k w_k FGW(y, g_k)."""
+        return FusedEnergy(self, queries)
 
     def state(self) -> dict[str, Tensor]:
         """Empty: nothing is learned."""
@@ -159,12 +152,44 @@ class FusedSurrogate(Surrogate):
         """Do nothing: nothing is learned."""
 
 
+class FusedEnergy(QueryEnergy):
+    """Σ_k w_k FGW(y, g_k) for queries (B, k · dim)."""
+
+    surrogate: FusedSurrogate
+
+    def among(self, candidates: Candidates) -> Tensor:
+        """That of every query and candidate: (B, N), which takes B k N distances."""
+        weights, graphs = self.surrogate.layout.unpack(self.queries)
+        _, structures = self.surrogate.layout.unpack(candidates.kept_by(self.surrogate))
+        grid = torch.cartesian_prod(torch.arange(len(structures)), weights.flatten().nonzero().flatten().cpu())
+        values = weights.new_zeros(len(structures), weights.numel())
+        for pairs in grid.split(CHUNK):
+            found = self.surrogate.distances(structures, graphs, pairs).values
+            values[pairs[:, 0], pairs[:, 1]] = found.to(values.dtype)
+        return (values.reshape(len(structures), *weights.shape) * weights).sum(dim=2).T.contiguous()
+
+    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
+        """That of structure n and its query: (N,)."""
+        weights, graphs = self.surrogate.layout.unpack(self.asked(owner))
+        structures = self.surrogate.soften(batch).to(self.device)
+        place = torch.arange(len(weights)).repeat_interleave(weights.shape[1])
+        pairs = torch.stack([place, torch.arange(len(graphs))], dim=1)
+        parts = [self.surrogate.distances(structures, graphs, some).values for some in pairs.split(CHUNK)]
+        values = torch.cat(parts) if parts else weights.new_zeros(0)
+        return (values.to(weights.dtype).reshape(weights.shape) * weights).sum(dim=1)
+
+
 def require_fused(component: str, surrogate: Surrogate) -> FusedSurrogate:
     """Return `surrogate` if it is `fgw`, and raise `ConfigError` otherwise."""
     if isinstance(surrogate, FusedSurrogate):
         return surrogate
-    what = f"'{component}' needs weighted graphs as queries, which surrogate {type(surrogate).__name__} does not take."
-    raise ConfigError(what, where="surrogate", fix='Set surrogate = "fgw".')
+    raise needs_fused(component, f"surrogate {type(surrogate).__name__}")
+
+
+def needs_fused(component: str, given: object) -> ConfigError:
+    """Return the error for a component that works only with `fgw`."""
+    what = f"'{component}' needs weighted graphs as queries, which {given} does not take."
+    return ConfigError(what, where="surrogate", fix='Set surrogate = "fgw".')
 
 
 UNCHANGED = 1e-9

@@ -157,7 +157,7 @@ class TemplateRegressor(NetworkLearner, Regressor):
 
         def evaluate() -> dict[str, float]:
             queries = context.processes.spread(self.predict, seen)
-            return {REGRESSION.decides: self.surrogate.energy(queries, truths).mean().item()}
+            return {REGRESSION.decides: self.surrogate.energy(queries).of(truths).mean().item()}
 
         optimise(
             self.network,

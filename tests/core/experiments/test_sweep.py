@@ -17,6 +17,7 @@ from ele_core.errors import ConfigError, DataError
 from ele_core.experiments import sweep as module
 from ele_core.experiments.sweep import SHARES, installed_lines, lines_for, percent, written
 from ele_core.experiments.sweep.figure import Look, figure
+from ele_core.interfaces import Surrogate
 from ele_core.plugins import registry
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
@@ -96,7 +97,7 @@ def test_every_line_decodes_by_the_decoder_and_the_start_it_is_named_for(run, tm
 def test_lines_that_need_a_gradient_are_left_out_where_there_is_none(run, monkeypatch):
     model = Run(run).model()
     assert list(lines_for(model)) == list(LINES)
-    monkeypatch.setattr(type(model.surrogate), "differentiable", False)
+    monkeypatch.setattr(type(model.surrogate), "embed_at", Surrogate.embed_at)
     assert list(lines_for(model)) == ["candidates", "search"]
 
 

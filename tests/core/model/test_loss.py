@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from ele_core import ConfigError, DataError, LearnedLoss, StructuredPredictor
+from ele_core.energies import SquaredDistance
+from ele_core.interfaces import Surrogate
 from ele_core.testing import LinearSurrogate
 
 TARGETS = ["17", "4203", "9", "860"]
@@ -138,16 +140,22 @@ def test_an_unknown_reduction_is_refused(predictor):
 
 
 class OnlyEnergies(LinearSurrogate):
-    """As a plugin of 0.1.0 may be: it has energies at points, but does not embed them."""
+    """It has energies at points, but does not embed them."""
 
     def embed(self, batch):
         return LinearSurrogate.embed_at(self, self.space.relax(batch))
 
-    def energy_at(self, queries, point):
-        return (LinearSurrogate.embed_at(self, point) - queries).square().sum(dim=1)
+    def energy(self, queries):
+        return EnergiesOfPoints(self, queries)
 
-    def embed_at(self, point):
-        raise NotImplementedError
+    embed_at = Surrogate.embed_at
+
+
+class EnergiesOfPoints(SquaredDistance):
+    smooth = True
+
+    def at(self, point, owner=None):
+        return (LinearSurrogate.embed_at(self.surrogate, point) - self.asked(owner)).square().sum(dim=1)
 
 
 def test_a_surrogate_that_embeds_no_points_still_has_a_loss_for_structures(loss, point):

@@ -177,12 +177,11 @@ def test_a_costly_constraint_is_judged_for_the_best_structures_and_obeyed():
     truth = counted.pack(["CCCO"])
     problem = Problem(
         counted,
-        surrogate,
         Candidates(outputs, surrogate.embed(outputs)),
         counted.constraints_of(truth, ("fingerprint",)),
     )
     wrong = surrogate.embed(counted.pack(["CCCN"]))  # a query that prefers another molecule
-    decoding = SearchDecoder().decode(wrong, problem, context=Context())
+    decoding = SearchDecoder().decode(surrogate.energy(wrong), problem, context=Context())
     assert counted.unpack(decoding.best)[0].smiles == "CCCO"
     assert max(judged) <= JUDGED
 

@@ -56,7 +56,7 @@ def bare(graphs: Graphs) -> Graphs:
 
 def problem(graphs: Graphs) -> tuple[FusedSurrogate, Problem]:
     surrogate = FusedSurrogate(FusedSurrogate.Config(starts=4), SPACE)
-    return surrogate, Problem(SPACE, surrogate, Candidates(graphs, surrogate.embed(graphs)))
+    return surrogate, Problem(SPACE, Candidates(graphs, surrogate.embed(graphs)))
 
 
 def test_a_query_is_read_back_as_it_was_written() -> None:
@@ -70,7 +70,7 @@ def test_a_query_is_read_back_as_it_was_written() -> None:
 def test_a_query_that_is_not_made_of_graphs_is_refused() -> None:
     surrogate, _ = problem(random_graphs(1))
     with pytest.raises(ModelError, match="fgw-ridge"):
-        surrogate.energy(torch.zeros(1, surrogate.dim + 1), random_graphs(1))
+        surrogate.energy(torch.zeros(1, surrogate.dim + 1)).of(random_graphs(1))
 
 
 def test_energies_of_all_with_all_are_the_energies_one_by_one() -> None:
@@ -78,8 +78,8 @@ def test_energies_of_all_with_all_are_the_energies_one_by_one() -> None:
     surrogate, found = problem(graphs)
     weights = torch.tensor([[0.6, 0.4], [1.0, 0.0]])
     queries = surrogate.layout.pack(weights, surrogate.soften(random_graphs(4, seed=1)))
-    table = surrogate.energies(queries, found.candidates.embeddings)
-    pairs = [surrogate.energy(queries[i : i + 1].expand(5, -1), graphs) for i in range(2)]
+    table = surrogate.energy(queries).among(found.candidates)
+    pairs = [surrogate.energy(queries[i : i + 1].expand(5, -1)).of(graphs) for i in range(2)]
     assert torch.allclose(table, torch.stack(pairs), atol=1e-6)
 
 
@@ -89,8 +89,8 @@ def test_with_all_weight_on_one_graph_every_decoder_answers_it() -> None:
     weights = torch.tensor([0.96, 0.02, 0.02]).repeat(8, 1)
     rows = torch.stack([torch.arange(8), (torch.arange(8) + 1) % 8, (torch.arange(8) + 2) % 8], dim=1)
     queries = surrogate.layout.pack(weights, surrogate.soften(graphs[rows.flatten()]))
-    decoded = BarycenterDecoder().decode(queries, found, context=Context())
-    table = surrogate.energies(queries, found.candidates.embeddings)
+    decoded = BarycenterDecoder().decode(surrogate.energy(queries), found, context=Context())
+    table = surrogate.energy(queries).among(found.candidates)
     assert torch.equal(SPACE.keys(decoded.best), SPACE.keys(graphs))
     assert torch.equal(SPACE.keys(graphs[table.argmin(dim=1)]), SPACE.keys(graphs))
 
@@ -99,11 +99,13 @@ def test_answers_are_distinct_and_best_first() -> None:
     graphs = bare(random_graphs(9))
     surrogate, found = problem(graphs)
     queries = surrogate.layout.pack(torch.full((3, 3), 1 / 3), surrogate.soften(graphs))
-    decoded = BarycenterDecoder().decode(queries, found, top_k=3, context=Context())
+    decoded = BarycenterDecoder().decode(surrogate.energy(queries), found, top_k=3, context=Context())
     assert decoded.energies.shape == (3, 3)
     assert (decoded.energies.diff(dim=1) >= 0).all()
     assert torch.allclose(
-        surrogate.energy(queries.repeat_interleave(3, dim=0), decoded.structures), decoded.energies.flatten(), atol=1e-6
+        surrogate.energy(queries.repeat_interleave(3, dim=0)).of(decoded.structures),
+        decoded.energies.flatten(),
+        atol=1e-6,
     )
     keys = SPACE.keys(decoded.structures).reshape(3, 3, 2)
     assert all(len(row.unique(dim=0)) == 3 for row in keys)
@@ -112,7 +114,7 @@ def test_answers_are_distinct_and_best_first() -> None:
 def test_missing_answers_have_infinite_energy() -> None:
     graphs = bare(random_graphs(2))
     surrogate, found = problem(graphs)
-    decoded = BarycenterDecoder().decode(surrogate.embed(graphs), found, top_k=4, context=Context())
+    decoded = BarycenterDecoder().decode(surrogate.energy(surrogate.embed(graphs)), found, top_k=4, context=Context())
     assert decoded.energies.isfinite().sum(dim=1).tolist() == [1, 1]
     assert torch.equal(SPACE.keys(decoded.structures[:4]), SPACE.keys(graphs[:1]).expand(4, 2))
 
@@ -133,7 +135,7 @@ def test_training_brings_barycenters_nearer_to_the_truth() -> None:
         training = {**TEMPLATES["training"], "epochs": epochs}
         model = fitted({**TEMPLATES, "training": training}).model_
         queries = model.regressor.predict(model.inputs.pack(SMILES[:40]))
-        return float(model.surrogate.energy(queries, model.space.pack(SMILES[:40])).mean())
+        return float(model.surrogate.energy(queries).of(model.space.pack(SMILES[:40])).mean())
 
     assert distance(20) < 0.9 * distance(0.1)
 

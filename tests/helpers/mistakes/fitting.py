@@ -68,10 +68,10 @@ class EmbedsOneChunk(LearnedOffset):
 
 @fitting("check_surrogate_energies_of_many")
 class EnergiesOfOneChunk(LearnedOffset):
-    """`energies` compares in chunks of 64 embeddings and repeats the first chunk."""
+    """`Energy.among` compares in chunks of 64 candidates and repeats the first chunk."""
 
-    def energies(self, queries, embeddings):
-        found = super().energies(queries, embeddings[:64])
+    def energy_among(self, queries, embeddings):
+        found = super().energy_among(queries, embeddings[:64])
         return found[:, torch.arange(len(embeddings)) % max(1, found.shape[1])]
 
 
@@ -230,28 +230,28 @@ def cut(problem, count):
 class SeesSixtyFour(Best):
     """`decode` looks at the first 64 candidates only."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
-        return super().decode(queries, cut(problem, 64), top_k=top_k, context=context)
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
+        return super().decode(energy, cut(problem, 64), top_k=top_k, context=context)
 
 
 @fitting("check_decoder_takes_few_candidates")
 class FailsAboveItsCandidates(Best):
     """`decode` fails with an IndexError if `top_k` is above the number of candidates."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         list(range(len(problem.candidates)))[top_k - 1]
-        return super().decode(queries, problem, top_k=top_k, context=context)
+        return super().decode(energy, problem, top_k=top_k, context=context)
 
 
 @fitting("check_decoder_takes_few_candidates")
 class RepeatsItsCandidates(Best):
     """`decode` repeats the best candidate, with a finite energy, if `top_k` is above their number."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         there = min(top_k, len(problem.candidates))
-        found = super().decode(queries, problem, top_k=there, context=context)
+        found = super().decode(energy, problem, top_k=there, context=context)
         columns = torch.arange(top_k).clamp(max=there - 1)
-        rows = (torch.arange(len(queries))[:, None] * there + columns).flatten()
+        rows = (torch.arange(len(energy))[:, None] * there + columns).flatten()
         return Decoding(found.structures[rows], found.energies[:, columns])
 
 
@@ -259,8 +259,8 @@ class RepeatsItsCandidates(Best):
 class GivesFewerThanAsked(Best):
     """`decode` returns fewer columns than `top_k` if there are fewer candidates."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
-        return super().decode(queries, problem, top_k=min(top_k, len(problem.candidates)), context=context)
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
+        return super().decode(energy, problem, top_k=min(top_k, len(problem.candidates)), context=context)
 
 
 @fitting("check_decoder_sees_all_candidates")
@@ -269,11 +269,11 @@ class RemembersTheFirstProblem(Best):
 
     first = None
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         if problem.candidates.owner is None and problem.constraints is None:
             self.first = self.first or problem
             problem = self.first
-        return super().decode(queries, problem, top_k=top_k, context=context)
+        return super().decode(energy, problem, top_k=top_k, context=context)
 
 
 @fitting("check_decoder_sees_all_candidates")
@@ -282,12 +282,12 @@ class RemembersByNumber(Best):
 
     index = (0, None)
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         if problem.candidates.owner is None and problem.constraints is None:
             if self.index[0] != len(problem.candidates):
                 self.index = len(problem.candidates), problem
             problem = self.index[1]
-        return super().decode(queries, problem, top_k=top_k, context=context)
+        return super().decode(energy, problem, top_k=top_k, context=context)
 
 
 @fitting("check_decoder_rows_are_independent")
@@ -298,10 +298,10 @@ class RemembersQueries(Best):
         super().__init__(config)
         self.answers = {}
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
-        key = (tuple(queries.shape), top_k, len(problem.candidates), problem.constraints is None, id(problem))
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
+        key = (len(energy), top_k, len(problem.candidates), problem.constraints is None, id(problem))
         if key not in self.answers:
-            self.answers[key] = super().decode(queries, problem, top_k=top_k, context=context)
+            self.answers[key] = super().decode(energy, problem, top_k=top_k, context=context)
         return self.answers[key]
 
 
@@ -309,18 +309,18 @@ class RemembersQueries(Best):
 class NeedsTwoCandidates(Best):
     """`decode` squeezes the energies, and fails if there is only one candidate."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
-        energies = problem.surrogate.energies(queries, problem.candidates.embeddings).squeeze()
-        assert not len(queries) or energies.dim() == min(len(queries), 2)
-        return super().decode(queries, problem, top_k=top_k, context=context)
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
+        energies = energy.among(problem.candidates).squeeze()
+        assert not len(energy) or energies.dim() == min(len(energy), 2)
+        return super().decode(energy, problem, top_k=top_k, context=context)
 
 
 @fitting("check_decoder_changes_nothing")
 class KeepsTheGraph(Best):
     """`decode` returns energies with a gradient, which keep the whole computation in memory."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
-        found = super().decode(queries, problem, top_k=top_k, context=context)
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
+        found = super().decode(energy, problem, top_k=top_k, context=context)
         return Decoding(found.structures, found.energies.clone().requires_grad_(True))
 
 
@@ -328,10 +328,10 @@ class KeepsTheGraph(Best):
 class StopsEarly(Best):
     """`decode` takes the first candidate whose energy is below a fixed bound, not the best one."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         if top_k > 1 or problem.constraints is not None or problem.candidates.owner is not None:
-            return super().decode(queries, problem, top_k=top_k, context=context)
-        energies = problem.surrogate.energies(queries, problem.candidates.embeddings)
+            return super().decode(energy, problem, top_k=top_k, context=context)
+        energies = energy.among(problem.candidates)
         bounded = torch.where(energies < 1e-3, energies, math.inf)
         rows = torch.where(bounded.isinf().all(dim=1), energies.argmin(dim=1), (bounded < math.inf).int().argmax(dim=1))
         return Decoding(problem.candidates.batch[rows], energies.gather(1, rows[:, None]))

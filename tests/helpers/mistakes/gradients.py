@@ -86,25 +86,25 @@ class HalfDetachedEncoder(Linear):
 
 @gradients("check_surrogate_energy_at_vertices")
 class SmoothstepEnergy(LearnedOffset):
-    """`energy_at` sharpens its point by 3x² − 2x³: right values, zero gradients at vertices."""
+    """`Energy.at` sharpens its point by 3x² − 2x³: right values, zero gradients at vertices."""
 
-    def energy_at(self, queries, point):
-        return super().energy_at(queries, point.map(lambda value: value.square() * (3 - 2 * value)))
+    def energy_of_point(self, queries, point):
+        return super().energy_of_point(queries, point.map(lambda value: value.square() * (3 - 2 * value)))
 
 
 @gradients("check_surrogate_energy_at_has_a_slope")
 class RoundedEnergy(LearnedOffset):
-    """`energy_at` rounds its point and passes the gradient straight through."""
+    """`Energy.at` rounds its point and passes the gradient straight through."""
 
-    def energy_at(self, queries, point):
-        return super().energy_at(queries, point.map(lambda value: value + (value.round() - value).detach()))
+    def energy_of_point(self, queries, point):
+        return super().energy_of_point(queries, point.map(lambda value: value + (value.round() - value).detach()))
 
 
 @gradients("check_surrogate_energy_at_has_a_slope")
 class DetachedNormEnergy(LearnedOffset):
-    """`energy_at` leaves the gradient of a factor out."""
+    """`Energy.at` leaves the gradient of a factor out."""
 
-    def energy_at(self, queries, point):
+    def energy_of_point(self, queries, point):
         embedding = self.embed_at(point)
         length = embedding.norm(dim=1, keepdim=True)
         return (embedding / length * length.detach() - queries).square().sum(dim=1)
@@ -112,31 +112,31 @@ class DetachedNormEnergy(LearnedOffset):
 
 @gradients("check_surrogate_energy_at_has_a_slope")
 class ClippedGradientEnergy(LearnedOffset):
-    """`energy_at` clips the gradient of its point by a hook, as against exploding gradients."""
+    """`Energy.at` clips the gradient of its point by a hook, as against exploding gradients."""
 
-    def energy_at(self, queries, point):
+    def energy_of_point(self, queries, point):
         def clipped(value):
             value = value * 1
             if value.requires_grad:
                 value.register_hook(lambda gradient: gradient.clamp(-0.01, 0.01))
             return value
 
-        return super().energy_at(queries, point.map(clipped))
+        return super().energy_of_point(queries, point.map(clipped))
 
 
 @gradients("check_surrogate_energy_at_has_a_slope")
 class HalfPrecisionEnergy(LearnedOffset):
-    """`energy_at` computes in half precision, in which small steps are lost."""
+    """`Energy.at` computes in half precision, in which small steps are lost."""
 
-    def energy_at(self, queries, point):
-        return super().energy_at(queries, point.map(lambda value: value.bfloat16()))
+    def energy_of_point(self, queries, point):
+        return super().energy_of_point(queries, point.map(lambda value: value.bfloat16()))
 
 
 @gradients("check_surrogate_energy_at_has_a_slope")
 class MixedRowsEnergy(LearnedOffset):
-    """`energy_at` adds the distance of each row from the mean of the batch: zero in value, not in slope."""
+    """`Energy.at` adds the distance of each row from the mean of the batch: zero in value, not in slope."""
 
-    def energy_at(self, queries, point):
+    def energy_of_point(self, queries, point):
         embedding = self.embed_at(point)
         mean = embedding.mean(dim=0)
         return (embedding - queries).square().sum(dim=1) + (mean - mean.detach()).sum()
@@ -144,8 +144,8 @@ class MixedRowsEnergy(LearnedOffset):
 
 @gradients("check_surrogate_energy_at_has_a_slope")
 class NegativeSlopeEnergy(LearnedOffset):
-    """`energy_at` has the slope of a similarity, the opposite of its own."""
+    """`Energy.at` has the slope of a similarity, the opposite of its own."""
 
-    def energy_at(self, queries, point):
-        found = super().energy_at(queries, point)
+    def energy_of_point(self, queries, point):
+        found = super().energy_of_point(queries, point)
         return 2 * found.detach() - found

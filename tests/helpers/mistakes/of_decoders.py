@@ -19,20 +19,20 @@ caught_by = mistake(ONE_LAW)
 class Plain(CandidatesDecoder):
     """The best candidates; nothing is wrong with it."""
 
-    def decode(self, queries, problem, *, top_k=1, context):  # as in 0.1.0, before there was `trace`
-        found = super().decode(queries, problem, top_k=top_k, context=context)
-        return self.spoil(found, queries, problem)
+    def decode(self, energy, problem, *, top_k=1, context):  # as in 0.1.0, before there was `trace`
+        found = super().decode(energy, problem, top_k=top_k, context=context)
+        return self.spoil(found, energy, problem)
 
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         return found
 
 
-def nth_best(queries, problem, places):
+def nth_best(energy, problem, places):
     """The candidates at `places` of the ranking, with their energies."""
-    energies = problem.surrogate.energies(queries, problem.candidates.embeddings)
+    energies = energy.among(problem.candidates)
     if problem.constraints is not None:
-        pairs = torch.arange(len(queries)).repeat_interleave(len(problem.candidates))
-        repeated = problem.candidates.batch[torch.arange(len(problem.candidates)).repeat(len(queries))]
+        pairs = torch.arange(len(energies)).repeat_interleave(len(problem.candidates))
+        repeated = problem.candidates.batch[torch.arange(len(problem.candidates)).repeat(len(energies))]
         energies = energies.masked_fill(~problem.satisfied(repeated, pairs).view_as(energies), math.inf)
     order = energies.sort(dim=1)
     rows, energies = order.indices[:, places], order.values[:, places]
@@ -41,53 +41,53 @@ def nth_best(queries, problem, places):
 
 @caught_by("check_decoding_is_made_of_structures")
 class DecodesTooFew(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         return Decoding(found.best, found.energies)
 
 
 @caught_by("check_decoding_is_made_of_structures")
 class DecodesNonsense(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         return Decoding(found.structures.map(lambda tokens: tokens.flip(1)), found.energies)
 
 
 @caught_by("check_decoding_is_sorted")
 class DecodesWorstFirst(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         k = found.top_k
-        return found if k == 1 else nth_best(queries, problem, list(reversed(range(k))))
+        return found if k == 1 else nth_best(energy, problem, list(reversed(range(k))))
 
 
 @caught_by("check_decoding_is_distinct")
 class DecodesTheSameTwice(Plain):
-    def spoil(self, found, queries, problem):
-        return nth_best(queries, problem, [0] * found.top_k)
+    def spoil(self, found, energy, problem):
+        return nth_best(energy, problem, [0] * found.top_k)
 
 
 @caught_by("check_decoding_energies_are_true")
 class LiesAboutEnergies(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         return Decoding(found.structures, found.energies + 1)
 
 
 @caught_by("check_decoder_is_no_worse_than_candidates")
 class TakesTheSecondBest(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         if problem.candidates.owner is not None:
             return found
-        return nth_best(queries, problem, list(range(1, found.top_k + 1)))
+        return nth_best(energy, problem, list(range(1, found.top_k + 1)))
 
 
 @caught_by("check_decoder_changes_nothing")
 class TrainsWhileDecoding(Plain):
-    def spoil(self, found, queries, problem):
-        problem.surrogate.weights.mul_(1 + 1e-9)
+    def spoil(self, found, energy, problem):
+        energy.surrogate.weights.mul_(1 + 1e-9)
         return found
 
 
 @caught_by("check_decoder_changes_nothing")
 class DrawsFromTheGlobalGenerator(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         torch.rand(1)
         return found
 
@@ -96,7 +96,7 @@ class DrawsFromTheGlobalGenerator(Plain):
 class DecodesDifferentlyEachTime(Plain):
     calls: ClassVar = itertools.count(1)
 
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         return Decoding(found.structures, found.energies + 1e-9 * next(self.calls))
 
 
@@ -104,19 +104,19 @@ class DecodesDifferentlyEachTime(Plain):
 class DecodesByTheBatch(Plain):
     """Two queries or more are answered better than one."""
 
-    def spoil(self, found, queries, problem):
-        alone = len(queries) < 2 or problem.candidates.owner is not None
-        return found if alone else improved(found, queries, problem)
+    def spoil(self, found, energy, problem):
+        alone = len(energy) < 2 or problem.candidates.owner is not None
+        return found if alone else improved(found, energy, problem)
 
 
-def improved(found, queries, problem):
+def improved(found, function, problem):
     """The best of the answers and their neighbours."""
     if found.top_k > 1:
         return found
     moved, owner = problem.space.neighbours(found.best)
-    energy = problem.surrogate.energy(queries[owner], moved)
+    energy = function.of(moved, owner)
     structures, energies = [], []
-    for row in range(len(queries)):
+    for row in range(len(function)):
         own = (owner == row).nonzero().flatten()
         best = own[energy[own].argmin()]
         wins = bool(energy[best] < found.energies[row, 0])
@@ -127,21 +127,21 @@ def improved(found, queries, problem):
 
 @caught_by("check_decoder_takes_no_queries")
 class NeedsAQuery(Plain):
-    def spoil(self, found, queries, problem):
-        queries.max()
+    def spoil(self, found, energy, problem):
+        energy.queries.max()
         return found
 
 
 @caught_by("check_decoder_takes_candidates_of_their_own")
 class IgnoresOwners(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         return found if problem.candidates.owner is None else Decoding(found.structures, 0 * found.energies)
 
 
 @caught_by("check_decoder_declares_its_needs")
 class DescendsSecretly(Plain):
-    def spoil(self, found, queries, problem):
-        problem.surrogate.energy_at(queries, problem.space.relax(found.best))
+    def spoil(self, found, energy, problem):
+        energy.at(problem.space.relax(found.best))
         return found
 
 
@@ -150,11 +150,11 @@ class Tracing(Plain):
 
     traces = True
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
-        found = super().decode(queries, problem, top_k=top_k, context=context)
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
+        found = super().decode(energy, problem, top_k=top_k, context=context)
         if not trace:
             return found
-        worse, better = nth_best(queries, problem, [1]), nth_best(queries, problem, [0])
+        worse, better = nth_best(energy, problem, [1]), nth_best(energy, problem, [0])
         path = self.path([0, 1], [worse, better])
         return Decoding(found.structures, found.energies, path)
 
@@ -190,22 +190,22 @@ class TracesWrongEnergies(Tracing):
 class ImprovesOnlyItsTrace(Tracing):
     """The last step of the trace is a neighbour that is better than the answer."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
-        found = super().decode(queries, problem, top_k=top_k, context=context)
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
+        found = super().decode(energy, problem, top_k=top_k, context=context)
         if not trace:
             return found
-        return Decoding(found.structures, found.energies, self.path([0, 1], [found, improved(found, queries, problem)]))
+        return Decoding(found.structures, found.energies, self.path([0, 1], [found, improved(found, energy, problem)]))
 
 
 @caught_by("check_decoder_obeys_constraints")
 class IgnoresConstraints(Plain):
-    def spoil(self, found, queries, problem):
-        return nth_best(queries, dataclasses.replace(problem, constraints=None), list(range(found.top_k)))
+    def spoil(self, found, energy, problem):
+        return nth_best(energy, dataclasses.replace(problem, constraints=None), list(range(found.top_k)))
 
 
 @caught_by("check_decoder_obeys_constraints")
 class FindsNothingUnderConstraints(Plain):
-    def spoil(self, found, queries, problem):
+    def spoil(self, found, energy, problem):
         lost = problem.constraints is not None
         return Decoding(found.structures, found.energies + math.inf) if lost else found
 

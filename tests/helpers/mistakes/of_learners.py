@@ -6,6 +6,7 @@ import itertools
 from typing import ClassVar
 
 import torch
+from linear import Spoilable
 from torch import nn
 
 from ele_core.components.backbones.mlp import MLPBackbone
@@ -315,7 +316,7 @@ class MapsAllAlike(MLPBackbone):
 # -- surrogates ----------------------------------------------------------------------------------------------------
 
 
-class LearnedSurrogate(LinearSurrogate):
+class LearnedSurrogate(Spoilable):
     """Linear, with an offset drawn by `fit`: something to save and to seed."""
 
     def __init__(self, config, space):
@@ -368,33 +369,33 @@ class EmbedsAllAlike(LearnedSurrogate):
     def embed_at(self, point):
         return 0 * super().embed_at(point)
 
-    def energy_at(self, queries, point):
+    def energy_of_point(self, queries, point):
         zero = LinearSurrogate.embed_at(self, point)
         return (zero - zero.detach()).sum(dim=1) + queries.square().sum(dim=1)
 
 
 @caught_by("check_surrogate_energy_is_a_distance")
 class EnergyIsNegative(LearnedSurrogate):
-    def energy(self, queries, batch):
-        return super().energy(queries, batch) - 1
+    def energy_of(self, queries, batch):
+        return super().energy_of(queries, batch) - 1
 
 
 @caught_by("check_surrogate_energies_agree")
 class EnergiesAreRoots(LearnedSurrogate):
-    def energies(self, queries, embeddings):
-        return super().energies(queries, embeddings).sqrt()
+    def energy_among(self, queries, embeddings):
+        return super().energy_among(queries, embeddings).sqrt()
 
 
 @caught_by("check_surrogate_energy_at_vertices")
 class EnergyAtIsAnother(LearnedSurrogate):
-    def energy_at(self, queries, point):
-        return 2 * super().energy_at(queries, point)
+    def energy_of_point(self, queries, point):
+        return 2 * super().energy_of_point(queries, point)
 
 
 @caught_by("check_surrogate_energy_at_vertices")
 class EnergyAtHasNoGradient(LearnedSurrogate):
-    def energy_at(self, queries, point):
-        return super().energy_at(queries, point).detach()
+    def energy_of_point(self, queries, point):
+        return super().energy_of_point(queries, point).detach()
 
 
 @caught_by("check_rows_are_independent")
@@ -403,13 +404,13 @@ class EmbedsByTheBatch(LearnedSurrogate):
         found = super().embed(batch)
         return found * len(found)
 
-    def energy(self, queries, batch):
+    def energy_of(self, queries, batch):
         return (queries / len(batch) - LinearSurrogate.embed(self, batch)).square().sum(dim=1)
 
     differentiable = False
 
-    def energies(self, queries, embeddings):
-        return super().energies(queries / len(queries), embeddings / len(embeddings))
+    def energy_among(self, queries, embeddings):
+        return super().energy_among(queries / len(queries), embeddings / len(embeddings))
 
 
 @caught_by("check_calls_change_nothing")

@@ -192,18 +192,18 @@ class BackboneDrawsAlways(MLPBackbone):
 class DecoderChoosesInPython(Best):
     """`decode` draws from Python's global generator, as to break ties."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         random.random()
-        return super().decode(queries, problem, top_k=top_k, context=context)
+        return super().decode(energy, problem, top_k=top_k, context=context)
 
 
 @randomness("check_decoder_changes_nothing")
 class DecoderSeedsTorch(Best):
     """`decode` seeds torch's global generator with the seed of its context."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         torch.manual_seed(context.seed)
-        return super().decode(queries, problem, top_k=top_k, context=context)
+        return super().decode(energy, problem, top_k=top_k, context=context)
 
 
 @randomness("check_input_fit_is_repeatable")

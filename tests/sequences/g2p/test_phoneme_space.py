@@ -86,24 +86,24 @@ def test_the_energy_is_the_cross_entropy_of_each_token_after_the_phonemes_before
         expected_energy(surrogate, query[0], [f, silent, ow, n, 0, 0], first),
         expected_energy(surrogate, query[1], [ih, ks, 0, 0, 0, 0], second),
     ]
-    assert surrogate.energy(query, batch).tolist() == pytest.approx(expected, rel=1e-5)
-    crossed = surrogate.energy(query.flip(0), batch).tolist()
-    for kept in (surrogate.embed(batch), surrogate.compact(batch)):
-        every = surrogate.energies(query, kept)
+    assert surrogate.energy(query).of(batch).tolist() == pytest.approx(expected, rel=1e-5)
+    crossed = surrogate.energy(query.flip(0)).of(batch).tolist()
+    for kept in (surrogate.embed(batch), surrogate.stored(batch)):
+        every = surrogate.energy(query).among(Candidates(batch, kept))
         assert every.diagonal().tolist() == pytest.approx(expected, rel=1e-5)
         assert every.flip(0).diagonal().tolist() == pytest.approx(crossed, rel=1e-5)
 
 
 def problem(surrogate, **options):
     batch = SPACE.pack(["F"])
-    return Problem(SPACE, surrogate, Candidates(batch, surrogate.embed(batch)), **options)
+    return Problem(SPACE, Candidates(batch, surrogate.embed(batch)), **options)
 
 
 @pytest.mark.parametrize(("pairs", "history"), [(0, 1), (16, 1), (16, 3)])
 def test_left_to_right_finds_what_was_embedded(pairs, history):
     surrogate = AlignedOdds(AlignedOdds.Config(pairs=pairs, history=history), SPACE)
     batch = SPACE.pack(["F _ OW N _", "IH K+S", "S S S S S S"])
-    decoding = LeftToRight().decode(surrogate.embed(batch), problem(surrogate), context=Context())
+    decoding = LeftToRight().decode(surrogate.energy(surrogate.embed(batch)), problem(surrogate), context=Context())
     assert SPACE.unpack(decoding.best) == SPACE.unpack(batch)
 
 
@@ -115,18 +115,20 @@ def test_left_to_right_finds_the_least_energy_of_all_short_sequences(history):
     tokens = torch.cartesian_prod(torch.arange(9), torch.arange(9))
     tokens = tokens[(tokens[:, 0] > 0) | (tokens[:, 1] == 0)]
     every = SequenceSpace.Batch(torch.nn.functional.pad(tokens, (0, 4)).to(torch.uint8))
-    least = surrogate.energy(query.expand(len(tokens), -1), every).min()
-    decoding = LeftToRight(LeftToRight.Config(width=81)).decode(query, problem(surrogate), context=Context())
+    least = surrogate.energy(query.expand(len(tokens), -1)).of(every).min()
+    decoding = LeftToRight(LeftToRight.Config(width=81)).decode(
+        surrogate.energy(query), problem(surrogate), context=Context()
+    )
     assert decoding.energies.item() == pytest.approx(least.item(), rel=1e-5)
 
 
 def test_several_answers_are_different_phonemes_and_satisfy_the_constraint():
     surrogate = AlignedOdds(None, SPACE)
     query = 0.2 * surrogate.embed(SPACE.pack(["F _ OW N _"]))
-    free = LeftToRight().decode(query, problem(surrogate), top_k=3, context=Context())
+    free = LeftToRight().decode(surrogate.energy(query), problem(surrogate), top_k=3, context=Context())
     assert len({tuple(key) for key in SPACE.keys(free.structures).tolist()}) == 3
     bound = problem(surrogate, constraints=[SPACE.Constraint(length=4)])
-    (answer,) = SPACE.unpack(LeftToRight().decode(query, bound, context=Context()).best)
+    (answer,) = SPACE.unpack(LeftToRight().decode(surrogate.energy(query), bound, context=Context()).best)
     assert len(answer.split()) == 4
 
 
@@ -138,7 +140,7 @@ def test_other_surrogates_and_spaces_are_refused():
 
     parts = registry().create("surrogate", Choice(name="parts"), plain)
     with pytest.raises(ConfigError, match="needs the surrogate 'aligned-odds'"):
-        LeftToRight().accepts(parts)
+        LeftToRight().accepts(parts.energy(torch.zeros(0, parts.dim)))
 
 
 def test_runs_of_letters_end_at_the_ends_of_a_word_and_rare_ones_have_no_number(tmp_path):

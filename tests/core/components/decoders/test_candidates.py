@@ -16,20 +16,21 @@ from ele_core.components.decoders.nearest import nearest
 from ele_core.errors import DataError
 from ele_core.model.model import share_of
 from ele_core.runtime.context import Context
-from ele_core.types import Candidates, Problem
+from ele_core.testing import SampleProblem
+from ele_core.types import Candidates
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem() -> SampleProblem:
     return linear_problem(candidates=60)
 
 
-def brute_force(query: torch.Tensor, problem: Problem, rows: list[int]) -> list[tuple[float, int]]:
+def brute_force(query: torch.Tensor, problem: SampleProblem, rows: list[int]) -> list[tuple[float, int]]:
     energies = [float((problem.candidates.embeddings[row] - query).square().sum()) for row in rows]
     return sorted(zip(energies, rows, strict=True))
 
 
-def owned(problem: Problem, owner: list[int]) -> Problem:
+def owned(problem: SampleProblem, owner: list[int]) -> SampleProblem:
     candidates = problem.candidates
     own = Candidates(candidates.batch[: len(owner)], candidates.embeddings[: len(owner)], torch.tensor(owner))
     return dataclasses.replace(problem, candidates=own)
@@ -37,7 +38,7 @@ def owned(problem: Problem, owner: list[int]) -> Problem:
 
 def test_the_best_candidates_are_those_of_brute_force_in_order(problem):
     queries = random_queries(problem, 9)
-    energies, rows = nearest(queries, problem, 5, Context())
+    energies, rows = nearest(problem.energy(queries), problem, 5, Context())
     for i, query in enumerate(queries):
         expected = brute_force(query, problem, list(range(60)))[:5]
         torch.testing.assert_close(
@@ -48,7 +49,7 @@ def test_the_best_candidates_are_those_of_brute_force_in_order(problem):
 
 
 def test_a_candidate_is_found_by_its_own_embedding(problem):
-    decoding = CandidatesDecoder().decode(problem.candidates.embeddings, problem, context=Context())
+    decoding = CandidatesDecoder().decode(problem.energy(problem.candidates.embeddings), problem, context=Context())
     found = problem.space.keys(decoding.best)
     assert torch.equal(found, problem.space.keys(problem.candidates.batch))
     torch.testing.assert_close(decoding.energies, torch.zeros(60, 1, dtype=torch.float64), rtol=0, atol=1e-4)
@@ -57,16 +58,16 @@ def test_a_candidate_is_found_by_its_own_embedding(problem):
 @pytest.mark.parametrize("cells", [1, 60, 150])
 def test_decoding_in_chunks_changes_nothing(problem, monkeypatch, cells):
     queries = random_queries(problem, 7)
-    energies, rows = nearest(queries, problem, 4, Context())
+    energies, rows = nearest(problem.energy(queries), problem, 4, Context())
     monkeypatch.setattr(module, "CELLS", cells)
-    in_chunks, rows_in_chunks = nearest(queries, problem, 4, Context())
+    in_chunks, rows_in_chunks = nearest(problem.energy(queries), problem, 4, Context())
     torch.testing.assert_close(in_chunks, energies, rtol=1e-4, atol=1e-5)
     assert torch.equal(rows_in_chunks[:, 0], rows[:, 0])
 
 
 def test_structures_come_query_by_query_best_first(problem):
     queries = random_queries(problem, 6)
-    decoding = CandidatesDecoder().decode(queries, problem, top_k=3, context=Context())
+    decoding = CandidatesDecoder().decode(problem.energy(queries), problem, top_k=3, context=Context())
     assert (len(decoding.structures), decoding.energies.shape, decoding.top_k) == (18, (6, 3), 3)
     assert (decoding.energies.diff(dim=1) >= 0).all()
     embedded = problem.surrogate.embed(decoding.structures).view(6, 3, -1)
@@ -76,13 +77,15 @@ def test_structures_come_query_by_query_best_first(problem):
 
 
 def test_no_queries_give_no_structures(problem):
-    decoding = CandidatesDecoder().decode(random_queries(problem, 0), problem, top_k=2, context=Context())
+    decoding = CandidatesDecoder().decode(
+        problem.energy(random_queries(problem, 0)), problem, top_k=2, context=Context()
+    )
     assert (len(decoding.structures), decoding.energies.shape) == (0, (0, 2))
 
 
 def test_more_than_there_are_is_refused_with_the_number(problem):
     with pytest.raises(DataError, match=r"61 structures .* only 60 candidates.*top_k"):
-        nearest(random_queries(problem, 2), problem, 61, Context())
+        nearest(problem.energy(random_queries(problem, 2)), problem, 61, Context())
 
 
 # -- a set for each input -----------------------------------------------------------------------------------------
@@ -91,7 +94,7 @@ def test_more_than_there_are_is_refused_with_the_number(problem):
 def test_each_input_sees_its_own_candidates_only(problem):
     owner = [2, 0, 1, 0, 2, 2, 1, 0, 1]
     own, queries = owned(problem, owner), random_queries(problem, 3)
-    energies, rows = nearest(queries, own, 3, Context())
+    energies, rows = nearest(problem.energy(queries), own, 3, Context())
     for i, query in enumerate(queries):
         expected = brute_force(query, problem, [row for row, of in enumerate(owner) if of == i])
         assert rows[i].tolist() == [row for _, row in expected]
@@ -102,7 +105,7 @@ def test_each_input_sees_its_own_candidates_only(problem):
 
 def test_an_input_with_fewer_candidates_than_asked_for_has_infinite_energies_at_its_own_best(problem):
     own, queries = owned(problem, [1, 1, 1, 0]), random_queries(problem, 2)
-    energies, rows = nearest(queries, own, 3, Context())
+    energies, rows = nearest(problem.energy(queries), own, 3, Context())
     assert energies[0, 0] < math.inf
     assert energies[0, 1:].tolist() == [math.inf, math.inf]
     assert rows[0].tolist() == [3, 3, 3]
@@ -115,7 +118,7 @@ def test_an_input_with_fewer_candidates_than_asked_for_has_infinite_energies_at_
 )
 def test_sets_that_do_not_match_the_inputs_are_refused(problem, owner, message):
     with pytest.raises(DataError, match=message):
-        nearest(random_queries(problem, 3), owned(problem, owner), 1, Context())
+        nearest(problem.energy(random_queries(problem, 3)), owned(problem, owner), 1, Context())
 
 
 # -- a share of them ----------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
-from ele_core.types import Candidates, Decoding, Problem
+from ele_core.testing import SampleProblem
+from ele_core.types import Candidates, Decoding
 from ele_sequences.constraints import SequenceConstraint
 from ele_sequences.space import SequenceSpace
 
@@ -35,21 +36,21 @@ IMPOSSIBLE = SequenceConstraint(prefix="z")
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem() -> SampleProblem:
     return linear_problem(candidates=40)
 
 
 @pytest.fixture(scope="module")
-def queries(problem: Problem) -> Tensor:
+def queries(problem: SampleProblem) -> Tensor:
     return random_queries(problem, 12)
 
 
-def constrained(problem: Problem, constraints: list[Any]) -> Problem:
+def constrained(problem: SampleProblem, constraints: list[Any]) -> SampleProblem:
     return dataclasses.replace(problem, constraints=constraints)
 
 
-def decode(decoder: Decoder, queries: Tensor, problem: Problem, **options: Any) -> Decoding:
-    return decoder.decode(queries, problem, context=Context(), **options)
+def decode(decoder: Decoder, queries: Tensor, problem: SampleProblem, **options: Any) -> Decoding:
+    return decoder.decode(problem.energy(queries), problem, context=Context(), **options)
 
 
 def mixed(count: int) -> list[SequenceConstraint | None]:
@@ -71,7 +72,7 @@ def test_every_answer_satisfies_the_constraint_of_its_input(decoder, problem, qu
             assert problem.space.satisfies(own, constraint).all()
     repeated = queries.repeat_interleave(top_k, dim=0)
     finite = found.energies.flatten().isfinite()
-    expected = problem.surrogate.energy(repeated, found.structures)
+    expected = problem.energy(repeated).of(found.structures)
     torch.testing.assert_close(expected[finite], found.energies.flatten()[finite], rtol=1e-4, atol=1e-4)
 
 
@@ -117,7 +118,7 @@ def test_candidates_gives_the_nearest_that_satisfies(problem, queries):
     constraint = SequenceConstraint(prefix="b")
     found = decode(CandidatesDecoder(), queries, constrained(problem, [constraint] * len(queries)))
     kept = problem.space.satisfies(problem.candidates.batch, constraint)
-    energies = problem.surrogate.energies(queries, problem.candidates.embeddings[kept])
+    energies = problem.energy(queries).among(problem.candidates[kept])
     torch.testing.assert_close(found.energies[:, 0], energies.amin(dim=1))
 
 
@@ -154,7 +155,9 @@ def test_patience_does_not_stop_a_search_whose_violation_still_falls(problem, qu
 
 
 def test_a_trace_ends_at_the_answer(problem, queries):
-    found = SearchDecoder().decode(queries, constrained(problem, mixed(len(queries))), trace=True, context=Context())
+    found = SearchDecoder().decode(
+        problem.energy(queries), constrained(problem, mixed(len(queries))), trace=True, context=Context()
+    )
     assert found.trace is not None
     assert torch.equal(problem.space.keys(found.trace.structures[-1]), problem.space.keys(found.best))
 

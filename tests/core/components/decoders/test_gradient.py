@@ -15,40 +15,43 @@ from ele_core.components.decoders import gradient as module
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.gradient import GradientDecoder, repeated
 from ele_core.components.decoders.nearest import nearest
+from ele_core.energies import SquaredDistance
 from ele_core.errors import ConfigError, DataError
+from ele_core.interfaces import Surrogate
 from ele_core.runtime.context import Context
-from ele_core.types import Candidates, Choice, Problem
+from ele_core.testing import SampleProblem
+from ele_core.types import Candidates, Choice
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem() -> SampleProblem:
     return linear_problem(candidates=30)
 
 
 @pytest.fixture(scope="module")
-def queries(problem: Problem) -> Tensor:
+def queries(problem: SampleProblem) -> Tensor:
     return random_queries(problem, 24)
 
 
-def decode(queries: Tensor, problem: Problem, top_k: int = 1, seed: int = 0, **options: Any) -> Any:
+def decode(queries: Tensor, problem: SampleProblem, top_k: int = 1, seed: int = 0, **options: Any) -> Any:
     decoder = GradientDecoder(GradientDecoder.Config(**{"starts": 3, "steps": 20, **options}))
-    return decoder.decode(queries, problem, top_k=top_k, context=Context(seed))
+    return decoder.decode(problem.energy(queries), problem, top_k=top_k, context=Context(seed))
 
 
-def same(problem: Problem, left: Any, right: Any) -> bool:
+def same(problem: SampleProblem, left: Any, right: Any) -> bool:
     return torch.equal(problem.space.keys(left), problem.space.keys(right))
 
 
 @pytest.mark.parametrize("options", [{}, {"step_size": 50.0}, {"step_size": 1e-4}, {"momentum": 0.0}, {"starts": 1}])
 def test_the_answer_is_never_worse_than_the_best_candidate(problem, queries, options):
     found = decode(queries, problem, **options)
-    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    best = CandidatesDecoder().decode(problem.energy(queries), problem, context=Context())
     assert (found.energies <= best.energies + 1e-5).all()
 
 
 def test_descent_builds_structures_that_are_not_among_the_candidates(problem, queries):
     found = decode(queries, problem, step_size=0.3, steps=40, starts=4)
-    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    best = CandidatesDecoder().decode(problem.energy(queries), problem, context=Context())
     assert (best.energies > 1e-3).float().mean() > 0.5
     assert (found.energies < 1e-4).float().mean() > 0.8
 
@@ -95,7 +98,7 @@ def test_random_starts_follow_the_seed(problem, queries):
 
 def test_a_random_start_knows_its_energy(problem, queries):
     found = decode(queries, problem, start="random", starts=2, steps=1, step_size=1e-6, trace=1)
-    at_start = problem.surrogate.energy(queries, found.trace.structures[0])
+    at_start = problem.energy(queries).of(found.trace.structures[0])
     torch.testing.assert_close(found.trace.energies[0], at_start, rtol=1e-4, atol=1e-5)
     assert (found.energies[:, 0] <= at_start + 1e-5).all()
 
@@ -105,11 +108,11 @@ def test_the_trace_starts_at_the_best_candidate_and_holds_every_so_many_steps(pr
     found = decode(queries, problem, trace=4, steps=10, tolerance=0)
     assert found.trace.steps == [0, 4, 8]
     assert [len(structures) for structures in found.trace.structures] == [24, 24, 24]
-    energies, rows = nearest(queries, problem, 1, Context())
+    energies, rows = nearest(problem.energy(queries), problem, 1, Context())
     assert same(problem, found.trace.structures[0], problem.candidates.batch[rows[:, 0]])
     torch.testing.assert_close(found.trace.energies[0], energies[:, 0], rtol=1e-4, atol=1e-5)
     for structures, recorded in zip(found.trace.structures, found.trace.energies, strict=True):
-        torch.testing.assert_close(problem.surrogate.energy(queries, structures), recorded, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(problem.energy(queries).of(structures), recorded, rtol=1e-4, atol=1e-4)
 
 
 def test_the_answer_is_the_best_structure_met_on_the_way(problem, queries):
@@ -125,7 +128,7 @@ def test_without_trace_nothing_is_recorded(problem, queries):
 
 def test_an_input_that_is_good_enough_takes_no_step(problem, monkeypatch):
     own = problem.candidates.embeddings[:5]
-    monkeypatch.setattr(problem.surrogate, "energy_at", None)  # calling it would fail
+    monkeypatch.setattr(SquaredDistance, "at", None)  # calling it would fail
     found = decode(own, problem, starts=1, tolerance=1e-3)
     assert same(problem, found.best, problem.candidates.batch[:5])
 
@@ -164,7 +167,7 @@ def test_candidates_of_each_input_are_its_own_starts(problem, queries):
 
 
 def test_a_loss_without_gradient_is_a_configuration_error(predictor, pairs, monkeypatch):
-    monkeypatch.setattr(type(predictor.model_.surrogate), "differentiable", False)
+    monkeypatch.setattr(type(predictor.model_.surrogate), "embed_at", Surrogate.embed_at)
     with pytest.raises(ConfigError, match=r"gradient of the loss, which surrogate 'contrastive' does not have.*candid"):
         predictor.predict(pairs[0][:1], decoder="pgd")
     assert predictor.predict(pairs[0][:1], decoder="candidates")
@@ -177,15 +180,15 @@ def test_repeated_marks_all_but_the_first_of_equal_keys():
 
 def test_the_step_does_not_depend_on_the_scale_of_the_loss(problem, queries, monkeypatch):
     found = decode(queries, problem, steps=10)
-    original = problem.surrogate.energy_at
-    monkeypatch.setattr(problem.surrogate, "energy_at", lambda *args: 1024 * original(*args))
+    original = SquaredDistance.at
+    monkeypatch.setattr(SquaredDistance, "at", lambda *args: 1024 * original(*args))
     assert same(problem, decode(queries, problem, steps=10).best, found.best)
 
 
 def test_a_flat_loss_moves_nothing(problem, queries, monkeypatch):
-    monkeypatch.setattr(problem.surrogate, "energy_at", lambda _, point: 0 * point.tokens.sum(dim=(1, 2)))
+    monkeypatch.setattr(SquaredDistance, "at", lambda _, point, _owner: 0 * point.tokens.sum(dim=(1, 2)))
     found = decode(queries, problem)
-    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    best = CandidatesDecoder().decode(problem.energy(queries), problem, context=Context())
     assert same(problem, found.best, best.best)
     assert found.energies.max() < math.inf
 
@@ -202,11 +205,11 @@ PLAIN = {"starts": 1, "momentum": 0.0, "rule": "constant", "answer": "last", "to
 
 def test_the_plain_form_takes_the_papers_steps(problem, queries):
     space, surrogate = problem.space, problem.surrogate
-    rows = nearest(queries, problem, 1, Context())[1][:, 0]
+    rows = nearest(problem.energy(queries), problem, 1, Context())[1][:, 0]
     point = space.relax(problem.candidates.batch[rows])
     for _ in range(7):
         leaf = point.tokens.clone().requires_grad_(True)
-        surrogate.energy_at(queries, point.replace(tokens=leaf)).sum().backward()
+        surrogate.energy(queries).at(point.replace(tokens=leaf)).sum().backward()
         point = space.project(point.replace(tokens=leaf.detach() - 0.3 * leaf.grad))
     found = decode(queries, problem, steps=7, step_size=0.3, **PLAIN)
     assert same(problem, found.best, space.unrelax(point))
@@ -216,7 +219,7 @@ def test_the_last_point_may_be_worse_than_the_start_and_the_best_never_is(proble
     wild = {**PLAIN, "step_size": 50.0, "steps": 3}
     last = decode(queries, problem, **wild)
     best = decode(queries, problem, **{**wild, "answer": "best"})
-    candidates = CandidatesDecoder().decode(queries, problem, context=Context())
+    candidates = CandidatesDecoder().decode(problem.energy(queries), problem, context=Context())
     assert (last.energies > candidates.energies + 1e-3).any()
     assert (best.energies <= candidates.energies + 1e-5).all()
     embedded = problem.surrogate.embed(last.structures)

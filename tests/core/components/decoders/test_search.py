@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -14,50 +15,54 @@ from ele_core.components.decoders import search as module
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.search import SearchDecoder, contains, first_of_each, from_the_start
+from ele_core.energies import SquaredDistance
+from ele_core.errors import ConfigError
 from ele_core.numerics.keys import member, ranks
 from ele_core.runtime.context import Context
-from ele_core.types import Candidates, Problem
+from ele_core.testing import SampleProblem
+from ele_core.types import Candidates
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem() -> SampleProblem:
     return linear_problem(candidates=30)
 
 
 @pytest.fixture(scope="module")
-def queries(problem: Problem) -> Tensor:
+def queries(problem: SampleProblem) -> Tensor:
     return random_queries(problem, 24)
 
 
 @pytest.fixture
-def scored(problem: Problem, queries: Tensor, monkeypatch) -> list[tuple[int, ...]]:
+def scored(queries: Tensor, monkeypatch) -> list[tuple[int, ...]]:
     """The row of the query and the tokens of every structure that is scored from now on."""
     found: list[tuple[int, ...]] = []
-    energy = type(problem.surrogate).energy
+    energy = SquaredDistance.of
 
-    def noted(self: Any, own: Tensor, batch: Any) -> Tensor:
-        row = (own.unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1)
+    def noted(self: Any, batch: Any, owner: Tensor | None = None) -> Tensor:
+        row = (self.asked(owner).unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1)
         found.extend(map(tuple, torch.cat([row[:, None], batch.tokens.long()], dim=1).tolist()))
-        return energy(self, own, batch)
+        return energy(self, batch, owner)
 
-    monkeypatch.setattr(type(problem.surrogate), "energy", noted)
+    monkeypatch.setattr(SquaredDistance, "of", noted)
     return found
 
 
-def decode(queries: Tensor, problem: Problem, top_k: int = 1, **options: Any) -> Any:
-    return SearchDecoder(SearchDecoder.Config(**options)).decode(queries, problem, top_k=top_k, context=Context())
+def decode(queries: Tensor, problem: SampleProblem, top_k: int = 1, **options: Any) -> Any:
+    decoder = SearchDecoder(SearchDecoder.Config(**options))
+    return decoder.decode(problem.energy(queries), problem, top_k=top_k, context=Context())
 
 
 def test_the_answer_is_never_worse_than_the_best_candidate(problem, queries):
     found = decode(queries, problem, width=1, rounds=1)
-    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    best = CandidatesDecoder().decode(problem.energy(queries), problem, context=Context())
     assert (found.energies <= best.energies + 1e-9).all()
     assert (found.energies < best.energies - 1e-6).any()
 
 
 def test_it_reaches_structures_that_no_candidate_is(problem, queries):
     found = decode(queries, problem)
-    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    best = CandidatesDecoder().decode(problem.energy(queries), problem, context=Context())
     assert (best.energies > 1e-3).float().mean() > 0.5
     assert (found.energies < 1e-9).float().mean() > 0.9
 
@@ -78,7 +83,7 @@ def test_energies_are_those_of_the_structures_and_the_structures_are_different(p
 
 def test_more_is_found_than_there_are_candidates(problem, queries):
     one = Candidates(problem.candidates.batch[:1], problem.candidates.embeddings[:1])
-    found = decode(queries, Problem(problem.space, problem.surrogate, one), top_k=3)
+    found = decode(queries, dataclasses.replace(problem, candidates=one), top_k=3)
     assert found.energies.isfinite().all()
 
 
@@ -121,15 +126,17 @@ def test_screened_moves_cost_less_and_still_help(problem, queries, scored):
     scored.clear()
     screened = decode(queries, problem, moves=4)
     assert len(scored) < all_moves / 2
-    best = CandidatesDecoder().decode(queries, problem, context=Context())
+    best = CandidatesDecoder().decode(problem.energy(queries), problem, context=Context())
     assert everything.energies.mean() <= screened.energies.mean() + 1e-9
     assert screened.energies.mean() < best.energies.mean() / 2
 
 
 def test_it_needs_no_gradient(problem, queries, monkeypatch):
-    monkeypatch.setattr(type(problem.surrogate), "differentiable", False)
-    monkeypatch.setattr(type(problem.surrogate), "energy_at", None)
-    assert not SearchDecoder().needs_gradient
+    monkeypatch.setattr(SquaredDistance, "smooth", False)
+    monkeypatch.setattr(SquaredDistance, "at", None)
+    SearchDecoder().accepts(problem.energy(queries))
+    with pytest.raises(ConfigError, match="gradient"):
+        SearchDecoder(SearchDecoder.Config(pgd={})).accepts(problem.energy(queries))
     assert decode(queries, problem, moves=10).energies.isfinite().all()
 
 
@@ -160,7 +167,7 @@ def test_a_shorter_path_repeats_its_answer_at_the_end(problem, queries):
 def test_the_energies_of_the_trace_are_those_of_its_structures(problem, queries):
     found = decode(queries, problem, top_k=2, trace=True)
     for structures, energies in zip(found.trace.structures, found.trace.energies, strict=True):
-        torch.testing.assert_close(energies, problem.surrogate.energy(queries, structures))
+        torch.testing.assert_close(energies, problem.energy(queries).of(structures))
     torch.testing.assert_close(found.trace.energies[-1], found.energies[:, 0])
 
 
@@ -200,7 +207,9 @@ def test_a_budget_bounds_what_is_scored_for_each_input(problem, queries, scored)
 
 def test_it_can_start_from_what_descent_finds(problem, queries):
     options = {"steps": 20, "starts": 4}
-    descent = GradientDecoder(GradientDecoder.Config(**options)).decode(queries, problem, context=Context())
+    descent = GradientDecoder(GradientDecoder.Config(**options)).decode(
+        problem.energy(queries), problem, context=Context()
+    )
     found = decode(queries, problem, width=1, rounds=1, pgd=options)
     assert (found.energies <= descent.energies + 1e-9).all()
     assert found.energies.mean() < decode(queries, problem, width=1, rounds=1).energies.mean()

@@ -71,8 +71,8 @@ def test_the_error_of_the_mean_is_reported_and_at_most_the_mean_of_the_errors():
     made, packed, outputs = fitted(Plain, Context(monitor=recorder))
     assert recorder.stages() == ["regression 1", "ensemble", "regression 2", "regression 3"]
     assert recorder.steps("ensemble") == [1, 2, 3]
-    errors = [made.surrogate.energy(m.predict(packed[60:]), outputs[60:]).mean().item() for m in made.members]
-    together = made.surrogate.energy(made.predict(packed[60:]), outputs[60:]).mean().item()
+    errors = [made.surrogate.energy(m.predict(packed[60:])).of(outputs[60:]).mean().item() for m in made.members]
+    together = made.surrogate.energy(made.predict(packed[60:])).of(outputs[60:]).mean().item()
     assert together < sum(errors) / 3
     assert recorder.values("ensemble", "validation_error")[-1] == pytest.approx(together, rel=1e-5)
 

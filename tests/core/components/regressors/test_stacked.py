@@ -87,7 +87,7 @@ def test_weights_by_energy_are_as_good_as_those_by_distance_for_an_energy_that_i
     errors = []
     for weights in ("energy", "distance"):
         made, _, (inputs, outputs) = stack(weights=weights, copying=None)
-        errors.append(made.surrogate.energy(made.predict(inputs), outputs).mean().item())
+        errors.append(made.surrogate.energy(made.predict(inputs)).of(outputs).mean().item())
     assert errors[0] == pytest.approx(errors[1], rel=0.01)
 
 

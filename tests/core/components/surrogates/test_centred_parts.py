@@ -10,6 +10,7 @@ from ele_core.components.surrogates.centred_parts import CentredPartsSurrogate
 from ele_core.errors import ModelError
 from ele_core.runtime.context import Context
 from ele_core.testing import check_surrogate
+from ele_core.types import Candidates
 
 SPACE = sequence_space(length=12, alphabet="abcdefgh")
 
@@ -35,15 +36,15 @@ def test_a_weak_prediction_is_nearest_to_its_own_structure_rather_than_to_the_mo
     made, batch = fitted(), random_sequences(SPACE, 200)
     added = made.added(batch)
     weak = torch.nn.functional.normalize(0.1 * (added - made.mean), dim=1)
-    assert torch.equal(made.energies(weak, made.embed(batch)).argmin(dim=1), torch.arange(200))
+    assert torch.equal(made.energy(weak).among(Candidates(batch, made.embed(batch))).argmin(dim=1), torch.arange(200))
 
 
 def test_the_estimate_ranks_structures_like_the_energies():
     made, batch = fitted(), random_sequences(SPACE, 100)
     queries = made.embed(random_sequences(SPACE, 100, seed=5)) + made.embed(batch)
     queries = torch.nn.functional.normalize(queries, dim=1)
-    estimated = made.estimate(queries[:1].expand(100, -1)).of(SPACE.features(batch))
-    exact = made.energies(queries[:1], made.embed(batch))[0]
+    estimated = made.energy(queries[:1].expand(100, -1)).near(batch).of(SPACE.features(batch))
+    exact = made.energy(queries[:1]).among(Candidates(batch, made.embed(batch)))[0]
     ranks = torch.stack([estimated.argsort().argsort(), exact.argsort().argsort()]).double()
     assert torch.corrcoef(ranks)[0, 1] > 0.8
 

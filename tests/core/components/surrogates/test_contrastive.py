@@ -13,6 +13,7 @@ from torch import Tensor
 from ele_core.components.surrogates import contrastive
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate, Views, different
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates
 from ele_sequences.space import SequenceSpace, Tokens
 
 
@@ -105,9 +106,9 @@ def test_embedding_in_chunks_changes_nothing(space, monkeypatch):
 def test_the_energy_at_a_vertex_is_the_energy_of_its_structure(space):
     made, outputs = surrogate(space), random_outputs(space, 20)
     queries = torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
-    at_points = made.energy_at(queries, space.relax(outputs)).detach()
-    torch.testing.assert_close(at_points, made.energy(queries, outputs))
-    all_pairs = made.energies(queries, made.embed(outputs))
+    at_points = made.energy(queries).at(space.relax(outputs)).detach()
+    torch.testing.assert_close(at_points, made.energy(queries).of(outputs))
+    all_pairs = made.energy(queries).among(Candidates(outputs, made.embed(outputs)))
     torch.testing.assert_close(at_points, all_pairs.diagonal(), rtol=1e-4, atol=1e-5)
 
 
@@ -144,7 +145,7 @@ def test_the_gradient_in_the_relaxed_input_agrees_with_finite_differences(space,
     generator = torch.Generator().manual_seed(0)
     tokens = space.geometry["tokens"].sample(3, generator, torch.float64).requires_grad_(True)
     queries = torch.randn(3, 6, generator=generator, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda tokens: made.energy_at(queries, Tokens(tokens)), (tokens,))
+    assert torch.autograd.gradcheck(lambda tokens: made.energy(queries).at(Tokens(tokens)), (tokens,))
 
 
 # -- training -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ele_core.components.surrogates.kernel import SketchedKernelSurrogate
 from ele_core.errors import ConfigError, ModelError
 from ele_core.numerics.sparse import SparseRows
 from ele_core.runtime.context import Context
+from ele_core.types import Candidates
 
 KINDS = ("subsample", "gaussian", "sparse")
 
@@ -149,10 +150,10 @@ def test_the_least_energy_of_a_complete_kernel_is_the_structure_itself():
     surrogate = SketchedKernelSurrogate(SketchedKernelSurrogate.Config(sketch={"size": 40}), space)
     surrogate.fit(outputs, outputs, None, Context())
     embeddings = surrogate.embed(outputs)
-    energies = surrogate.energies(embeddings, embeddings)
+    energies = surrogate.energy(embeddings).among(Candidates(outputs, embeddings))
     assert torch.equal(energies.argmin(dim=1), torch.arange(40))
     torch.testing.assert_close(energies.diagonal(), torch.zeros(40), rtol=0, atol=1e-4)
-    torch.testing.assert_close(surrogate.energy(embeddings, outputs), energies.diagonal(), rtol=0, atol=1e-5)
+    torch.testing.assert_close(surrogate.energy(embeddings).of(outputs), energies.diagonal(), rtol=0, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,243 @@
+"""Energies: the squared distance, one that weighs directions by their errors, and sums of several energies."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ele_core.interfaces import Energy, OutputSpace, Surrogate
+from ele_core.numerics.error_model import ErrorModel
+from ele_core.numerics.keys import distinct, hash_rows, mix, ranks
+from ele_core.numerics.sparse import PartEnergies
+from ele_core.types import Candidates
+
+RIVALS = 64
+"""Moves of a truth, and candidates for each term, that it is compared with when weights are fitted."""
+STEPS = 50
+"""Steps that look for weights: there are a few of them, and the problem is convex."""
+MOST = 500.0
+"""The largest exponent, below that of the largest double."""
+CAUTION = 1e-3
+"""The weight of the squared weights beside the mean cross-entropy: keeps them finite where truths always win."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class QueryEnergy(Energy):
+    """An energy of a surrogate whose queries are the rows of a tensor (B, q); a subclass defines `of` and `among`."""
+
+    surrogate: Surrogate
+    queries: Tensor
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __getitem__(self, rows: slice | Tensor) -> Self:
+        """The energy of some of the queries."""
+        return dataclasses.replace(self, queries=self.queries[rows])
+
+    def __str__(self) -> str:
+        return f"surrogate '{self.surrogate.registered_as or type(self.surrogate).__name__}'"
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the queries."""
+        return self.queries.device
+
+    def identities(self) -> Tensor:
+        """A hash of the bits of each query (B,)."""
+        return hash_rows([self.queries.float().cpu().view(torch.int32)])[:, 0]
+
+    def asked(self, owner: Tensor | None) -> Tensor:
+        """The query of each structure: (N, q)."""
+        return self.queries if owner is None else self.queries[owner]
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the surrogate embeds points."""
+        return type(self.surrogate).embed_at is not Surrogate.embed_at
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SquaredDistance(QueryEnergy):
+    """‖q − ψ(y)‖²."""
+
+    estimate: Callable[[Tensor], PartEnergies | None] | None = None
+    """Queries (B, q) → an estimate of their energies from parts; None: the surrogate has none."""
+
+    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
+        """‖q − ψ(y)‖² of structure n and its query: (N,)."""
+        return (self.asked(owner) - self.surrogate.embed(batch)).square().sum(dim=1)
+
+    def among(self, candidates: Candidates) -> Tensor:
+        """‖q − ψ(y)‖² of every query and candidate: (B, N)."""
+        return all_distances(self.queries, candidates.kept_by(self.surrogate))
+
+    def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
+        """‖q − ψ(point)‖², differentiable in the point: (N,)."""
+        return (self.asked(owner) - self.surrogate.embed_at(point)).square().sum(dim=1)
+
+    def near(self, batch: Any, owner: Tensor | None = None) -> PartEnergies | None:
+        """The estimate of the surrogate, wherever structures are."""
+        found = self._estimate
+        return found if found is None or owner is None else found[owner]
+
+    @cached_property
+    def _estimate(self) -> PartEnergies | None:
+        return None if self.estimate is None else self.estimate(self.queries)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WeightedDistance(QueryEnergy):
+    """‖R (q − G ψ(y) − o)‖²: the squared distance with the directions weighted by the errors of a regressor."""
+
+    errors: ErrorModel
+
+    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
+        """The weighted distance of structure n and its query: (N,)."""
+        return self._length(self.asked(owner), self.surrogate.embed(batch))
+
+    def among(self, candidates: Candidates) -> Tensor:
+        """The weighted distance of every query and candidate: (B, N)."""
+        expected = self.errors.expected(candidates.kept_by(self.surrogate))
+        return all_distances(self.errors.weighted(self.queries), self.errors.weighted(expected))
+
+    def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
+        """The weighted distance of a point, differentiable in the point: (N,)."""
+        return self._length(self.asked(owner), self.surrogate.embed_at(point))
+
+    def near(self, batch: Any, owner: Tensor | None = None) -> PartEnergies | None:
+        """The surrogate's estimate for queries whose plain energies are about the weighted ones near the structures."""
+        there = self.errors.towards(self.asked(owner), self.surrogate.embed(batch))
+        return self.surrogate.energy(there).near(batch)
+
+    def _length(self, queries: Tensor, embeddings: Tensor) -> Tensor:
+        return self.errors.weighted(queries - self.errors.expected(embeddings)).square().sum(dim=1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SumOfEnergies(Energy):
+    """Σ_t w_t E_t(y): terms for the same B queries, with weights w ≥ 0, such as those that `fit_weights` finds."""
+
+    terms: Sequence[Energy]
+    weights: Sequence[float]
+
+    def __post_init__(self) -> None:
+        """Refuse terms that do not go together."""
+        if not self.terms or len(self.terms) != len(self.weights) or len({len(term) for term in self.terms}) > 1:
+            raise ValueError("a sum of energies needs terms with as many queries each, and a weight for each term")
+
+    def __len__(self) -> int:
+        return len(self.terms[0])
+
+    def __getitem__(self, rows: slice | Tensor) -> Self:
+        """The energy of some of the queries."""
+        return dataclasses.replace(self, terms=[term[rows] for term in self.terms])
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.terms))
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the first term."""
+        return self.terms[0].device
+
+    def identities(self) -> Tensor:
+        """A hash of those of all terms (B,)."""
+        return reduce(lambda known, term: mix(known) ^ term.identities(), self.terms[1:], self.terms[0].identities())
+
+    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
+        """The sum for structure n and its query: (N,)."""
+        return self._added([term.of(batch, owner) for term in self.terms])
+
+    def among(self, candidates: Candidates) -> Tensor:
+        """The sum for every query and candidate: (B, N)."""
+        return self._added([term.among(candidates) for term in self.terms])
+
+    @property
+    def smooth(self) -> bool:
+        """Whether all terms are."""
+        return all(term.smooth for term in self.terms)
+
+    def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
+        """The sum at point n, differentiable in the point: (N,)."""
+        return self._added([term.at(point, owner) for term in self.terms])
+
+    def near(self, batch: Any, owner: Tensor | None = None) -> PartEnergies | None:
+        """The sum of the terms that have an estimate; None if none has."""
+        estimates = [(weight, term.near(batch, owner)) for weight, term in zip(self.weights, self.terms, strict=True)]
+        known = [(weight, found) for weight, found in estimates if found is not None]
+        if not known:
+            return None
+        width = max(found.queries.shape[1] for _, found in known)  # the signs of fewer are the first of those of more
+        queries = [
+            weight * functional.pad(found.queries, (0, width - found.queries.shape[1])) for weight, found in known
+        ]
+        return PartEnergies(torch.stack(queries).sum(dim=0), sum(weight * found.squares for weight, found in known))
+
+    def _added(self, energies: Sequence[Tensor]) -> Tensor:
+        weighted = (weight * energy for weight, energy in zip(self.weights, energies, strict=True))
+        return reduce(torch.add, weighted)
+
+
+def fit_weights(
+    terms: Sequence[Energy], truths: Any, space: OutputSpace[Any, Any], candidates: Candidates
+) -> list[float]:
+    """The weights w ≥ 0 under which truths win most clearly: structure i of `truths` is the truth of query i.
+
+    w minimises the mean over queries of −log softmax(−Σ_t w_t E_t)[truth] among the truth, its moves (at most `RIVALS`
+    of them, evenly spaced) and the best `RIVALS` candidates by each term: a convex problem.
+    """
+    rivals, owner = rivals_of(terms, truths, space, candidates)
+    own = torch.stack([term.of(truths.to(term.device)).cpu() for term in terms]).double()
+    others = torch.stack([term.of(rivals.to(term.device), owner.to(term.device)).cpu() for term in terms]).double()
+    margins = others - own[:, owner]
+    scale = margins.abs().mean(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+    roots = torch.full((len(terms),), len(terms) ** -0.5, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([roots], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        weights = roots.square()
+        odds = torch.zeros(len(truths), dtype=torch.float64).index_add(
+            0, owner, (weights @ (margins / -scale)).clamp(max=MOST).exp()
+        )
+        loss = odds.log1p().mean() + CAUTION * weights.square().sum()
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)
+    found: list[float] = (roots.detach().square() / scale.flatten()).tolist()
+    return found
+
+
+def rivals_of(
+    terms: Sequence[Energy], truths: Any, space: OutputSpace[Any, Any], candidates: Candidates
+) -> tuple[Any, Tensor]:
+    """Structures that are not the truth of their query but may be taken for it, and their queries (M,), on the CPU."""
+    truths, queries = truths.to("cpu"), torch.arange(len(truths))
+    moved, row = space.moves(truths)
+    step = row.bincount(minlength=len(truths)).div(RIVALS, rounding_mode="floor").clamp(min=1)[row]
+    spaced = (ranks(row) % step == 0).nonzero().flatten()
+    batches, owners = [moved[spaced]], [row[spaced]]
+    for term in terms:
+        best = term.among(candidates).topk(min(RIVALS, len(candidates)), dim=1, largest=False).indices.cpu()
+        batches.append(candidates.batch[best.flatten()])
+        owners.append(queries.repeat_interleave(best.shape[1]))
+    batch, owner = type(truths).cat(batches), torch.cat(owners)
+    keys = space.keys(batch)
+    wrong = (keys != space.keys(truths)[owner]).any(dim=1)
+    rows = distinct(torch.cat([owner[:, None], keys], dim=1)[wrong])
+    kept = wrong.nonzero().flatten()[rows]
+    return batch[kept], owner[kept]
+
+
+def all_distances(queries: Tensor, embeddings: Tensor) -> Tensor:
+    """‖q − e‖² of every row of (B, dim) and of (N, dim), by one product: (B, N)."""
+    squares = queries.square().sum(1, keepdim=True) + embeddings.square().sum(1)
+    return torch.addmm(squares, queries, embeddings.T, alpha=-2).clamp_(min=0)
