@@ -176,7 +176,7 @@ def moved_pairs(model: Model, held_out: Graphs, count: int, generator: torch.Gen
     for first in range(0, count, CHUNK):
         now, left_to_go = left[first : first + CHUNK], moves[first : first + CHUNK]
         for step in range(MOST_MOVES):
-            moved, owner = model.space.neighbours(now)
+            moved, owner = model.space.moves.neighbours(now)
             chance = torch.rand(len(owner), generator=generator)
             best = torch.full((len(now),), -1.0).index_reduce_(0, owner, chance, "amax")
             chosen = torch.arange(len(now)) * 0 - 1

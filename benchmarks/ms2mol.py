@@ -86,7 +86,7 @@ def picture(run, prepared, rows, context) -> str:
     space, model = prepared.space, run.model()
     true = prepared.data.outputs[rows]
     queries = model.regressor.predict(prepared.packed[rows])
-    best = model.decode(queries, constraints=space.constraints_of(true, ["formula"]), context=context).best
+    best = model.decode(queries, constraints=space.rules.of(true, ["formula"]), context=context).best
     return drawn(prepared.data.inputs_at(rows), space.unpack(true), space.unpack(best))
 
 
@@ -132,7 +132,7 @@ def model_of(run, part):
 
 def masses_of(prepared, rows):
     """The mass that follows from the precursor and the adduct of each spectrum, as a constraint."""
-    return [prepared.space.Constraint(mass=each.neutral_mass) for each in prepared.data.inputs_at(rows)]
+    return [prepared.space.rules.Constraint(mass=each.neutral_mass) for each in prepared.data.inputs_at(rows)]
 
 
 def de_novo_of(run, prepared, rows, options, context) -> dict:
@@ -140,7 +140,7 @@ def de_novo_of(run, prepared, rows, options, context) -> dict:
     rows, space, model = rows[: options.de_novo], prepared.space, run.model()
     true = prepared.data.outputs[rows]
     queries = model.surrogate.embed(true) if options.oracle else model.regressor.predict(prepared.packed[rows])
-    constraints = space.constraints_of(true, ["formula"]) if options.formula else masses_of(prepared, rows)
+    constraints = space.rules.of(true, ["formula"]) if options.formula else masses_of(prepared, rows)
     found = model.decode(queries, constraints=constraints, context=context)
     best = found.best
     start = time.monotonic()

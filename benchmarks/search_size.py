@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from ele_core import Moves
 from ele_core.components.decoders.search import BeamSearch, SearchDecoder
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
 from ele_core.components.surrogates.parts import PartsSurrogate
@@ -28,6 +29,7 @@ from ele_core.plugins import registry
 from ele_core.testing import SampleProblem
 from ele_core.types import Candidates, Choice, Decoding
 from ele_graphs.graphs import keys as graph_keys
+from ele_graphs.graphs.space import GraphMoves
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.space import MoleculeSpace
 
@@ -92,7 +94,7 @@ def of_size(size: int, molecules: list[Molecule], peer: bool) -> list[dict[str, 
         "surrogate", Choice(name="contrastive", encoder={"name": "rgcn", "width": 96}), space
     )
     assert isinstance(contrastive, ContrastiveSurrogate)
-    contrastive.outline_on(space.moves(batch)[0][:2000])
+    contrastive.outline_on(space.moves.list(batch)[0][:2000])
     rows = []
     for name, surrogate in (("parts", parts), ("contrastive", contrastive)):
         ranked, every, same = [], [], []
@@ -110,7 +112,7 @@ def of_size(size: int, molecules: list[Molecule], peer: bool) -> list[dict[str, 
                 "surrogate": name,
                 "atoms": size,
                 "molecules": len(batch),
-                "moves": round(len(space.moves(batch)[0]) / len(batch)),
+                "moves": round(len(space.moves.list(batch)[0]) / len(batch)),
                 "ranked_ms": round(statistics.median(ranked) * 1e3, 1),
                 "every_move_ms": round(statistics.median(every) * 1e3, 1) if every else None,
                 "same_best": f"{sum(same)} of {len(same)}" if same else None,
@@ -125,7 +127,7 @@ def away(space: MoleculeSpace, molecule):
     generator = torch.Generator().manual_seed(0)
     beam = molecule[torch.zeros(BEAM, dtype=torch.long)]
     for _ in range(EDITS):
-        moved, row = space.moves(beam)
+        moved, row = space.moves.list(beam)
         chosen = [
             own[torch.randint(len(own), (), generator=generator)]
             for own in ((row == i).nonzero().flatten() for i in range(BEAM))
@@ -134,13 +136,20 @@ def away(space: MoleculeSpace, molecule):
     return beam
 
 
+class EveryMove(Moves):
+    """The moves of graphs, without a way to rank them by parts."""
+
+    def list(self, batch):
+        return GraphMoves.list(self, batch)
+
+
 def round_of(problem: SampleProblem, query, *, every_move: bool = False) -> tuple[float, float]:
     """The least CPU time of one round, and the energy of the best structure after it."""
     energies = problem.energy(query).among(problem.candidates)
     start = Decoding(problem.candidates.batch, energies)
-    compiled, ranks = graph_keys.COMPILED_FROM, type(problem.space).ranks_moves
+    compiled, moves = graph_keys.COMPILED_FROM, type(problem.space).Moves
     if every_move:
-        graph_keys.COMPILED_FROM, type(problem.space).ranks_moves = math.inf, False
+        graph_keys.COMPILED_FROM, type(problem.space).Moves = math.inf, EveryMove
     times = []
     try:
         for _ in range(1 if every_move else REPETITIONS + 1):  # the first compiles
@@ -151,7 +160,7 @@ def round_of(problem: SampleProblem, query, *, every_move: bool = False) -> tupl
             found = search.run(1)
             times.append(time.process_time() - before)
     finally:
-        graph_keys.COMPILED_FROM, type(problem.space).ranks_moves = compiled, ranks
+        graph_keys.COMPILED_FROM, type(problem.space).Moves = compiled, moves
     return min(times), found.energies[0, 0].item()
 
 

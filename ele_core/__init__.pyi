@@ -87,7 +87,11 @@ from .numerics.sparse import SparseRows as SparseRows
 from .numerics.sparse_vectors import SparseColumn as SparseColumn
 from .numerics.sparse_vectors import SparseVector as SparseVector
 from .numerics.tensors import Tensors as Tensors
+from .optional import Moves as Moves
+from .optional import PartMoves as PartMoves
+from .optional import Rules as Rules
 from .optional import Show as Show
+from .optional import TextFormat as TextFormat
 from .plugins import Record as Record
 from .plugins import Registry as Registry
 from .plugins import create_part as create_part

@@ -13,8 +13,8 @@ fields named by `OutputSpace.geometry` hold floats, each in its convex set.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVar
 
@@ -24,12 +24,12 @@ from torch import Generator, Tensor, nn
 
 from ele_core import optional
 from ele_core.errors import InvalidInput, InvalidOutput
-from ele_core.numerics.keys import first_two, fresh_moves, hash_rows, ranks
-from ele_core.numerics.sets import ConvexSet, all_switches
-from ele_core.numerics.sparse import PartEnergies, SparseRows, nearest_rows
+from ele_core.numerics.keys import hash_rows, same_keys
+from ele_core.numerics.sets import ConvexSet
+from ele_core.numerics.sparse import PartEnergies, SparseRows, flat_rows, nearest_rows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Candidates, Decoding, Drawing, Metric, Problem, Reference, Stage, Variant
+from ele_core.types import Candidates, Decoding, Drawing, Metric, Problem, Reads, Reference, Stage, Variant
 from ele_core.upgrade import refuse_replaced
 
 if TYPE_CHECKING:
@@ -57,10 +57,6 @@ class ComponentConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
-MOVES_AT_ONCE = 2048
-"""Moves whose parts are counted at once: bounds the memory."""
-
-
 class Component:
     """Base class of everything that a plugin can register. `self.config` holds its validated options."""
 
@@ -84,38 +80,65 @@ class Component:
 class OutputSpace(Component, ABC, Generic[Y, T]):
     """The set of structures to predict, and its relaxation into a product of convex sets.
 
-    A subclass defines a frozen dataclass for the batches (`Batch`), `geometry`, `pack`, `unpack`, `augment`,
-    `parse`, `format`, `infer` and `examples`; everything else has a default that follows from these.
+    | must be written                          | may be written                                                     |
+    |------------------------------------------|--------------------------------------------------------------------|
+    | `Batch`: the dataclass of batches        | `relax`, `project`, `unrelax`, if not all vertices are structures  |
+    | `geometry`: its fields → convex sets     | `keys`, if a structure has several packings; `equivalents`         |
+    | `augment`: a random view                 | `features`: parts, for losses that compare parts                   |
+    | `pack`, `unpack`: objects ↔ batches      | `metrics`, `counterexamples`, `takes`                              |
+    | `parse`, `format`: texts ↔ objects       | `Texts`, `Moves`, `Rules`, `Show`: classes with defaults, which    |
+    | `infer`: a configuration from objects    | `ele_core/optional.py` describes; the objects are `space.texts`,   |
+    | `examples`: a few objects, for checks    | `space.moves`, `space.rules` and `space.show`                      |
     """
 
     Batch: ClassVar[type[Tensors]]
     """The dataclass of this space's batches and points."""
-    takes: ClassVar[str] = ""
-    """The objects of this space in a few words, such as `a text or a list of tokens`, for messages about others."""
-    Constraint: ClassVar[type[BaseModel] | None] = None
-    """The constraints on predictions that this space understands, as fields of a model; None: there are none."""
 
-    Show: ClassVar[type[optional.Show[Any, Any]]] = optional.Show
-    """How objects are drawn and described."""
-
-    # -- what every space defines --------------------------------------------------------------------------------
+    # -- the relaxation: relax · project · unrelax · augment ------------------------------------------------------
 
     @property
     @abstractmethod
     def geometry(self) -> Mapping[str, ConvexSet]:
         """The name of each relaxed field of the batch → the convex set into which it is relaxed."""
 
+    def relax(self, batch: T) -> T:
+        """R: map each structure to its vertex of the relaxed set."""
+        return batch.replace(**{name: s.vertices(getattr(batch, name)) for name, s in self.geometry.items()})
+
+    def project(self, point: T) -> T:
+        """The nearest point of the relaxed set Ȳ: argmin over p in Ȳ of ‖p − point‖²."""
+        return point.replace(**{name: s.project(getattr(point, name)) for name, s in self.geometry.items()})
+
+    def unrelax(self, point: T) -> T:
+        """R⁻¹: round each point to a structure: the nearest vertex, made valid if it is not."""
+        return point.replace(**{name: s.nearest_vertex(getattr(point, name)) for name, s in self.geometry.items()})
+
+    @abstractmethod
+    def augment(self, batch: T, generator: Generator) -> T:
+        """A random view of each structure, also in this space; contrastive learning moves the two together."""
+
+    # -- objects and batches --------------------------------------------------------------------------------------
+
     @abstractmethod
     def pack(self, objects: Sequence[Y]) -> T:
-        """Pack objects into a batch of small integers; raise `InvalidOutput` with index and reason if one is wrong."""
+        """Pack objects into a batch of small integers; raise `self.invalid(reason, index)` if one is wrong."""
 
     @abstractmethod
     def unpack(self, batch: T) -> list[Y]:
         """Turn a batch into objects: the inverse of `pack`, up to structures with the same `keys`."""
 
-    @abstractmethod
-    def augment(self, batch: T, generator: Generator) -> T:
-        """A random view of each structure, also in this space; contrastive learning moves the two together."""
+    def keys(self, batch: T) -> Tensor:
+        """(B, 2) int64, equal exactly if structures are the same. The default is correct if packing is canonical."""
+        return hash_rows([tensor for _, tensor in batch.named_tensors()])
+
+    def features(self, batch: T) -> SparseRows:
+        """The parts of each structure and how often it has them; by default one label at one place is a part.
+
+        Define better ones if parts can move, such as the tokens of a sequence or the atoms of a molecule.
+        """
+        return flat_rows([getattr(self.relax(batch), name) for name in self.geometry])
+
+    # -- objects and texts ----------------------------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
@@ -135,177 +158,68 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     def infer(cls, objects: Sequence[Y], options: Mapping[str, Any]) -> ComponentConfig:
         """A configuration for all `objects`: labels and sizes from the data, unless the user's `options` give them."""
 
-    @abstractmethod
-    def examples(self) -> list[Y]:
-        """A few valid, different objects, on which checks test this space."""
-
-    def counterexamples(self) -> list[Any]:
-        """Objects that `pack` must refuse and that only you can know, for the checks; by default an empty list.
-
-        Such as a ranking that lists an item twice, or a text that is too long.
-        """
-        return []
-
-    # -- the texts of a file, and what was inferred from them -----------------------------------------------------
-
-    @classmethod
-    def infer_format(cls, texts: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options that say how the outputs of a file are written, such as a separator; by default none.
-
-        Called with all outputs of a file before `parse`. `infer` gets the options with these added; the user's
-        `options` take precedence.
-        """
-        return {}
-
-    @classmethod
-    def parser(cls, options: Mapping[str, Any]) -> Callable[[str], Y]:
-        """The function that reads the objects of a file under the `options` of this space; by default `parse`."""
-        return cls.parse
-
-    # -- the relaxation, by default from the geometry -------------------------------------------------------------
-
-    def relax(self, batch: T) -> T:
-        """R: map each structure to its vertex of the relaxed set."""
-        return batch.replace(**{name: s.vertices(getattr(batch, name)) for name, s in self.geometry.items()})
-
-    def project(self, point: T) -> T:
-        """The nearest point of the relaxed set Ȳ: argmin over p in Ȳ of ‖p − point‖²."""
-        return point.replace(**{name: s.project(getattr(point, name)) for name, s in self.geometry.items()})
-
-    def unrelax(self, point: T) -> T:
-        """R⁻¹: round each point to a structure: the nearest vertex, made valid if it is not."""
-        return point.replace(**{name: s.nearest_vertex(getattr(point, name)) for name, s in self.geometry.items()})
-
-    # -- working defaults -----------------------------------------------------------------------------------------
-
-    def keys(self, batch: T) -> Tensor:
-        """(B, 2) int64, equal exactly if structures are the same. The default is correct if packing is canonical."""
-        return hash_rows([tensor for _, tensor in batch.named_tensors()])
-
-    def equivalents(self, batch: T, generator: Generator) -> T:
-        """Other packings of the same structures, such as graphs with reordered nodes; by default the batch itself.
-
-        Only checks call it: all packings must have the same keys, and the same embedding if the encoder is `invariant`.
-        """
-        return batch
-
-    def moves(self, batch: T, gradient: T | None = None) -> tuple[T, Tensor]:
-        """The structures one move away from each row of `batch`, and the row (M,) each comes from, ascending.
-
-        By default a move switches one block of one field to another vertex. Moves may repeat a structure or change
-        nothing: `neighbours` removes these. It also sorts them by `gradient`, which moves of your own may ignore.
-        """
-        return all_switches(self.geometry, batch, gradient)
-
-    sorts_moves: ClassVar[bool] = False
-    """Whether `moves` itself sorts the moves of a row by ⟨gradient, relaxed move − relaxed structure⟩, least first."""
-
-    def neighbours(self, batch: T, gradient: T | None = None, limit: int | None = None) -> tuple[T, Tensor]:
-        """The result of `moves` without repeated and unchanged structures.
-
-        With `gradient` (of a loss, at the relaxed batch), those of a row are sorted by the first-order change of the
-        loss, smallest first. `limit`: keep only the first `limit` neighbours of each row.
-        """
-        moved, owner = self.moves(batch, gradient)
-        if gradient is not None and not self.sorts_moves and type(self).moves is not OutputSpace.moves:
-            order = self._changes(batch, moved, owner, gradient).argsort(stable=True)
-            order = order[owner[order].argsort(stable=True)]
-            moved, owner = moved[order], owner[order]
-        rows = fresh_moves(self.keys(moved), owner, self.keys(batch), limit)
-        return moved[rows], owner[rows]
-
-    def _changes(self, batch: T, moved: T, owner: Tensor, gradient: T) -> Tensor:
-        """⟨gradient of the row, relaxed move − relaxed structure⟩ of each move (M,)."""
-        here, parts = self.relax(batch), torch.arange(len(owner), device=owner.device).split(MOVES_AT_ONCE)
-        found = []
-        for part in parts:
-            there, row = self.relax(moved[part]), owner[part]
-            steps = {name: getattr(there, name) - getattr(here, name)[row] for name in self.geometry}
-            terms = [(step * getattr(gradient, name)[row]).flatten(1).sum(dim=1) for name, step in steps.items()]
-            found.append(torch.stack(terms).sum(dim=0))
-        return torch.cat(found) if found else torch.zeros(0, device=owner.device)
-
-    ranks_moves: ClassVar[bool] = False
-    """Whether `best_moves` is much faster than scoring every move by the surrogate, so that `search` uses it."""
-
-    def best_moves(self, batch: T, estimate: PartEnergies, limit: int) -> tuple[T, Tensor]:
-        """The first `limit` of the `moves` of each row by an estimate of their energy, best first, and their rows (M,).
-
-        Row i of `estimate` is for row i of `batch`. Of moves with equal estimates, which mostly lead to the same
-        structure, only two are listed.
-        """
-        moved, row = self.moves(batch)
-        parts = torch.arange(len(row), device=row.device).split(MOVES_AT_ONCE)
-        found = [estimate[row[part]].of(self.features(moved[part])) for part in parts]
-        energies = torch.cat(found) if found else estimate.queries.new_zeros(0)
-        order = energies.argsort(stable=True)
-        order = order[row[order].argsort(stable=True)]
-        order = order[first_two(energies[order], row[order])]
-        order = order[ranks(row[order]) < limit]
-        return moved[order], row[order]
-
-    def features(self, batch: T) -> SparseRows:
-        """The parts of each structure and how often it has them, for losses that compare parts.
-
-        By default a part is one label at one place: the relaxed fields, flattened. A space whose parts can move, such
-        as the tokens of a sequence or the atoms of a molecule, defines better ones.
-        """
-        point = self.relax(batch)
-        fields = [getattr(point, name).flatten(start_dim=1) for name in self.geometry]
-        return SparseRows.dense(torch.cat(fields, dim=1))
+    # -- measures -------------------------------------------------------------------------------------------------
 
     @property
     def metrics(self) -> Sequence[Metric[T]]:
-        """Measures of a prediction; the first is the primary one."""
+        """Measures of a prediction; the first is the primary one. By default `exact_match`."""
         return (self.exact_match,)
 
     @property
     def exact_match(self) -> Metric[T]:
         """1 if the prediction is the same structure as the truth, else 0."""
+        return Metric("exact", "max", partial(same_keys, self.keys), "share of predictions equal to the truth")
 
-        def equal_keys(predicted: T, true: T) -> Tensor:
-            return (self.keys(predicted) == self.keys(true)).all(dim=1).float()
+    # -- for the checks, and for messages -------------------------------------------------------------------------
 
-        return Metric("exact", "max", equal_keys, "share of predictions equal to the truth")
+    @abstractmethod
+    def examples(self) -> list[Y]:
+        """A few valid, different objects, on which checks test this space."""
 
-    # -- constraints on predictions, if the space defines `Constraint` --------------------------------------------
+    def counterexamples(self) -> list[Any]:
+        """Objects that `pack` must refuse and that only you can know, such as a ranking that lists an item twice."""
+        return []
 
-    def satisfies(self, batch: T, constraint: Any) -> Tensor:
-        """(N,) bool: whether each structure satisfies one `Constraint`. Define it together with `Constraint`."""
-        raise NotImplementedError(f"{type(self).__name__} has no constraints")
+    def equivalents(self, batch: T, generator: Generator) -> T:
+        """Other packings of the same structures, such as graphs with reordered nodes; by default the batch itself.
 
-    def violation(self, batch: T, constraint: Any) -> Tensor:
-        """(N,) floats: 0 exactly where `satisfies` is true, and larger the further away, about 1 for each move.
-
-        `search` follows it towards structures that satisfy the constraint. By default 1 where it is not satisfied.
+        All packings must have the same keys, and the same embedding if the encoder is `invariant`.
         """
-        return (~self.satisfies(batch, constraint)).float()
+        return batch
 
-    def costly(self, constraint: Any) -> bool:
-        """Whether judging a structure takes so long that decoders should judge only those of least energy.
-
-        By default no. If yes, of the candidates and of each round of `search` only the best few dozen are judged.
-        """
-        return False
-
-    def constraints_of(self, batch: T, names: Sequence[str]) -> list[Any]:
-        """For each structure the `Constraint` of these names that it satisfies, such as its own molecular formula.
-
-        Evaluations use it to give models a part of the truth. Raise `KeyError` for a name of which a structure has no
-        single value, such as a substructure. By default there is no name.
-        """
-        if names:
-            raise KeyError(names[0])
-        return [None] * len(batch)
-
-    @cached_property
-    def show(self) -> optional.Show[Y, T]:
-        """How objects are drawn and described."""
-        return self.Show(self)
+    takes: ClassVar[str] = ""
+    """The objects of this space in a few words, such as `a text or a list of tokens`."""
 
     def invalid(self, what: str, index: int = 0) -> InvalidOutput:
         """The error to raise for the object at `index`."""
         return InvalidOutput(what, index=index)
+
+    # -- optional: classes with defaults, each built with the space -----------------------------------------------
+
+    Texts: ClassVar[type[optional.TextFormat[Any]]] = optional.TextFormat
+    Moves: ClassVar[type[optional.Moves[Any]]] = optional.Moves
+    Rules: ClassVar[type[optional.Rules[Any]] | None] = None
+    Show: ClassVar[type[optional.Show[Any, Any]]] = optional.Show
+
+    @property
+    def texts(self) -> optional.TextFormat[Y]:
+        """How objects are read from files and written to them."""
+        return self.Texts(type(self), dict(self.config))
+
+    @property
+    def moves(self) -> optional.Moves[T]:
+        """The small changes of structures that decoders try."""
+        return self.Moves(self)
+
+    @property
+    def rules(self) -> optional.Rules[T] | None:
+        """The constraints on predictions that this space understands; None: there are none."""
+        return None if self.Rules is None else self.Rules(self)
+
+    @property
+    def show(self) -> optional.Show[Y, T]:
+        """How objects are drawn and described."""
+        return self.Show(self)
 
 
 class Encoder(Component, nn.Module, ABC):
@@ -473,17 +387,23 @@ class Surrogate(Learner):
 
 
 class InputSpace(Component, ABC, Generic[X]):
-    """How inputs are read and packed into tensors. Built as `InputSpace(config)`, then `fit` on the training inputs."""
+    """How inputs are read and packed into tensors. Built as `InputSpace(config)`, then `fit` on the training inputs.
+
+    | must be written                          | may be written                                                     |
+    |------------------------------------------|--------------------------------------------------------------------|
+    | `Batch`: the dataclass of batches        | `reads`, if `pack` takes arrays of numbers                         |
+    | `parse`, `format`: texts ↔ inputs        | `augment`, `sizes`, `unlike_training`, `defaults`, for training    |
+    | `fit`: learn what packing needs          | `features`, `nearest`, for kernels and similar inputs              |
+    | `pack`: inputs → a batch                 | `read_beside`, `contents`, if texts name files                     |
+    | `save`, `load`: what `fit` learned       | `render`; `examples`, `counterexamples`, for checks                |
+    """
 
     Batch: ClassVar[type[Tensors]]
     """The dataclass of this space's batches, by which a backbone decides whether it accepts them."""
+    reads: ClassVar[Reads] = "texts"
+    """What `pack` takes besides what `parse` gives, and whether ELE chooses this space for it: see `types.Reads`."""
 
-    takes_vectors: ClassVar[bool] = False
-    """Whether `pack` takes arrays of numbers (D,); if not, `parse` gets the vectors of a file as texts."""
-    default_for_vectors: ClassVar[bool] = True
-    """Whether inputs that are vectors may be read by this space although the user chose none, if it takes vectors."""
-    takes_arrays: ClassVar[bool] = False
-    """Whether `pack` takes arrays of numbers of two or more dimensions, such as pictures."""
+    # -- must -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def parse(self, text: str) -> X:
@@ -499,57 +419,21 @@ class InputSpace(Component, ABC, Generic[X]):
 
     @abstractmethod
     def pack(self, values: Sequence[X]) -> Tensors:
-        """Pack inputs into a batch; raise `InvalidInput` with index and reason if one is wrong."""
+        """Pack inputs into a batch; raise `self.invalid(reason, index)` if one is wrong."""
 
-    def read_beside(self, file: str) -> None:
-        """Called before `parse` with the table that the texts are from: names of files may be relative to its folder.
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what `fit` learned into plain files under `folder`."""
 
-        By default ignored. It is not called for texts from standard input or from Python.
-        """
+    @abstractmethod
+    def load(self, folder: Path) -> None:
+        """Read the files that `save` wrote into `folder`."""
 
-    def contents(self, values: Sequence[X]) -> str:
-        """A hash of what `parse` read besides its texts, such as the contents of files; empty: nothing.
+    # -- may ------------------------------------------------------------------------------------------------------
 
-        It is part of the fingerprint of the data.
-        """
-        return ""
-
-    def examples(self) -> list[X]:
-        """A few valid, different inputs, on which checks test this space; by default an empty list."""
-        return []
-
-    def render(self, value: X) -> Drawing:
-        """Draw an input as a picture or text; by default as its text."""
-        return Drawing(self.format(value) or "(empty)")
-
-    def counterexamples(self) -> list[Any]:
-        """Inputs that `pack` must refuse and that only you can know, for the checks; by default an empty list."""
-        return []
-
-    def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
-        """φ(x): the features that a kernel on inputs compares, one row per input; by default all tensors, flattened.
-
-        `grams` is the length of the longest runs of tokens that are counted, if inputs are sequences of tokens.
-        """
-        tensors = [tensor for _, tensor in batch.named_tensors()]
-        flat = [tensor.flatten(start_dim=1) if tensor.dim() > 1 else tensor[:, None] for tensor in tensors]
-        return SparseRows.dense(torch.cat([part.float() for part in flat], dim=1))
-
-    @classmethod
-    def defaults(cls, pairs: int) -> dict[str, Any]:
-        """What suits these inputs and a number of training pairs; used for options that the user does not give.
-
-        `backbone`: the network that learns from them, as a table with its name; without it, the first that accepts this
-        space. `kernel`: options of the kernel regression that compares them.
-        """
-        return {}
-
-    def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
-        """The row of `others` nearest to each input of `batch`, and its distance: (B,), (B,).
-
-        By the distance that is natural for these inputs; by default the Euclidean distance of their `features`.
-        """
-        return nearest_rows(self.features(batch), self.features(others))
+    def augment(self, batch: Tensors, generator: Generator) -> Tensors:
+        """A random view of each input with the same meaning, for training; by default the inputs themselves."""
+        return batch
 
     def sizes(self, batch: Tensors) -> Tensor | None:
         """The length of each input (B,), so that inputs of similar length are batched together; None: all are equal."""
@@ -562,25 +446,47 @@ class InputSpace(Component, ABC, Generic[X]):
         """
         return [""] * len(values)
 
-    def augment(self, batch: Tensors, generator: Generator) -> Tensors:
-        """A random view of each input with the same meaning, for training; by default the inputs themselves."""
-        return batch
+    @classmethod
+    def defaults(cls, pairs: int) -> dict[str, Any]:
+        """What suits these inputs and a number of training pairs; used for options that the user does not give.
 
-    def views(self, batch: Tensors) -> Sequence[Tensors]:
-        """All views that `augment` draws from, if they are few, so that predictions can be averaged over them.
-
-        Each view has one row per input, in the same order, and is a function of that input alone. By default the inputs
-        themselves, as the only view.
+        `backbone`: the network that learns from them, as a table with its name; without it, the first that accepts this
+        space. `kernel`: options of the kernel regression that compares them.
         """
-        return [batch]
+        return {}
 
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write what `fit` learned into plain files under `folder`."""
+    def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
+        """φ(x): the features that a kernel on inputs compares, one row per input; by default all tensors, flattened.
 
-    @abstractmethod
-    def load(self, folder: Path) -> None:
-        """Read the files that `save` wrote into `folder`."""
+        `grams` is the length of the longest runs of tokens that are counted, if inputs are sequences of tokens.
+        """
+        return flat_rows([tensor for _, tensor in batch.named_tensors()])
+
+    def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
+        """The row of `others` nearest to each input and its distance (B,), (B,); by default that of the `features`."""
+        return nearest_rows(self.features(batch), self.features(others))
+
+    def read_beside(self, file: str) -> None:
+        """Called before `parse` with the table that the texts are from: names of files may be relative to its folder.
+
+        It is not called for texts from standard input or from Python.
+        """
+
+    def contents(self, values: Sequence[X]) -> str:
+        """A hash of what `parse` read besides its texts, such as the contents of files, for the fingerprint of data."""
+        return ""
+
+    def render(self, value: X) -> Drawing:
+        """Draw an input as a picture or text; by default as its text."""
+        return Drawing(self.format(value) or "(empty)")
+
+    def examples(self) -> list[X]:
+        """A few valid, different inputs, on which checks test this space."""
+        return []
+
+    def counterexamples(self) -> list[Any]:
+        """Inputs that `pack` must refuse and that only you can know, for the checks."""
+        return []
 
     def invalid(self, what: str, index: int = 0) -> InvalidInput:
         """The error to raise for the input at `index`."""

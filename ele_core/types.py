@@ -16,6 +16,7 @@ from ele_core.numerics.tensors import Tensors
 
 if TYPE_CHECKING:
     from ele_core.interfaces import OutputSpace, Surrogate
+    from ele_core.optional import Rules
 
 T = TypeVar("T", bound=Tensors)
 """The dataclass of a space's batches."""
@@ -24,6 +25,12 @@ Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor
 """The kinds of components. Each has one hook, one base class in this file and, except readers, its own sections in a
 configuration."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+Reads = Literal["texts", "vectors", "vectors by default", "arrays"]
+"""What an input space takes: "texts", only what its `parse` gives; "vectors", also arrays of numbers (D,), if the user
+chooses it; "vectors by default", the same, and it is chosen for inputs that are vectors; "arrays", also arrays of two
+dimensions and more, such as pictures. Vectors of a file are texts for a space that does not take them."""
 
 
 class Choice(BaseModel):
@@ -165,7 +172,14 @@ class Problem:
     space: OutputSpace[Any, Any]
     candidates: Candidates
     constraints: Sequence[Any | None] | None = None
-    """One `OutputSpace.Constraint` per query, which its structures must satisfy, or None if any will do."""
+    """One `Rules.Constraint` per query, which its structures must satisfy, or None if any will do."""
+
+    @property
+    def rules(self) -> Rules[Any]:
+        """The rules of the space, by which constraints are judged."""
+        if self.space.rules is None:
+            raise TypeError(f"{type(self.space).__name__} has no constraints: its `Rules` is None")
+        return self.space.rules
 
     def satisfied(self, structures: Any, owner: Tensor) -> Tensor:
         """(N,) bool: whether structure n satisfies the constraint of query `owner[n]`; true if that has none."""
@@ -177,7 +191,7 @@ class Problem:
         for same in queries.values():
             rows = torch.isin(owner, torch.tensor(same, device=owner.device)).nonzero().flatten()
             assert self.constraints is not None
-            kept[rows] = self.space.satisfies(structures[rows], self.constraints[same[0]]).to(kept.device)
+            kept[rows] = self.rules.satisfies(structures[rows], self.constraints[same[0]]).to(kept.device)
         return kept
 
 

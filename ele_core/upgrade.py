@@ -13,6 +13,13 @@ REPLACED: Mapping[str, Mapping[str, str]] = {
         "defaults": "nothing, options are chosen by recipes and tasks",
         **dict.fromkeys(("render", "properties", "describe"), "the same method of a nested class `Show`"),
         "losses": "`dropped_note` of a nested class `Show`",
+        "infer_format": "`infer` of a nested class `Texts`",
+        "parser": "`parse` of a nested class `Texts`",
+        **dict.fromkeys(("moves", "neighbours"), "`list`, and `along` if it sorts, of a nested class `Moves`"),
+        "sorts_moves": "`along` of a nested class `Moves`",
+        **dict.fromkeys(("best_moves", "ranks_moves"), "`best` of a nested class `Moves(PartMoves)`"),
+        **dict.fromkeys(("Constraint", "satisfies", "violation", "costly"), "the same of a nested class `Rules`"),
+        "constraints_of": "`of` of a nested class `Rules`",
     },
     "Surrogate": {
         **dict.fromkeys(
@@ -21,6 +28,7 @@ REPLACED: Mapping[str, Mapping[str, str]] = {
         "compact": "`stored`",
     },
     "Decoder": {"needs_gradient": "`accepts(energy)`, which refuses an energy that is not `smooth`"},
+    "InputSpace": dict.fromkeys(("takes_vectors", "default_for_vectors", "takes_arrays"), "the attribute `reads`"),
 }
 """Base class → what its subclasses used to define → what they define instead."""
 

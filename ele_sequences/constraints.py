@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import ComponentConfig
+from ele_core import ComponentConfig, Rules
 from ele_sequences.tokens import split_tokens
 
 
@@ -27,14 +28,30 @@ class SequenceConstraint(ComponentConfig):
     """A text of consecutive tokens that it must contain."""
 
 
-def violation(constraint: SequenceConstraint, tokens: Tensor, alphabet: Sequence[str], separator: str) -> Tensor:
-    """(N,) floats: 0 where sequences (N, L) satisfy the constraint, else the number of tokens that are wrong."""
-    labels = {token: number for number, token in enumerate(alphabet, start=1)}
-    found = length_violation(tokens, constraint)
-    for text, judge in ((constraint.prefix, prefix_violation), (constraint.contains, infix_violation)):
-        if text:
-            found = found + judge(tokens, [labels.get(token, -1) for token in split_tokens(text, separator)])
-    return found
+class SequenceRules(Rules[Any]):
+    """Sequences judged by their length, their beginning and their content."""
+
+    Constraint = SequenceConstraint
+
+    def tokens(self, batch: Any) -> Tensor:
+        """The labels (N, L) that are judged."""
+        tokens: Tensor = batch.tokens
+        return tokens
+
+    def violation(self, batch: Any, constraint: SequenceConstraint) -> Tensor:
+        """(N,) floats: the number of tokens that are wrong."""
+        config, tokens = self.space.config, self.tokens(batch)
+        labels = {token: number for number, token in enumerate(config.alphabet, start=1)}
+        found = length_violation(tokens, constraint)
+        for text, judge in ((constraint.prefix, prefix_violation), (constraint.contains, infix_violation)):
+            if text:
+                found = found + judge(tokens, [labels.get(token, -1) for token in split_tokens(text, config.separator)])
+        return found
+
+    def of(self, batch: Any, names: Sequence[str]) -> list[SequenceConstraint]:
+        """The length of each sequence."""
+        lengths = ({"length": length} for length in (self.tokens(batch) != 0).sum(dim=1).tolist())
+        return [SequenceConstraint.model_validate({name: own[name] for name in names}) for own in lengths]
 
 
 def length_violation(tokens: Tensor, constraint: SequenceConstraint) -> Tensor:

@@ -16,14 +16,16 @@ from ele_core import (
     ConvexSet,
     Drawing,
     Metric,
+    Moves,
     OutputSpace,
     Show,
     Simplex,
     SparseRows,
     Tensors,
+    TextFormat,
     edit_distances,
 )
-from ele_sequences.constraints import SequenceConstraint, violation
+from ele_sequences.constraints import SequenceRules
 from ele_sequences.distance import aligned
 from ele_sequences.edits import gains, insertions
 from ele_sequences.features import sequence_features
@@ -40,6 +42,38 @@ class Tokens(Tensors):
     """Sequences: (B, L) labels with zeros after the end, or (B, L, V) relaxed positions."""
 
     tokens: Tensor
+
+
+class SequenceMoves(Moves[Tokens]):
+    """Sequences with one token replaced, removed or added."""
+
+    def list(self, batch: Tokens) -> tuple[Tokens, Tensor]:
+        """Those of a row: replacements and removals, then additions."""
+        replaced, owner = super().list(batch)
+        added, adder = insertions(batch.tokens, len(self.space.config.alphabet))
+        moved, row = Tokens(torch.cat([close_gaps(replaced).tokens, added])), torch.cat([owner, adder])
+        order = row.argsort(stable=True)
+        return moved[order], row[order]
+
+    def along(self, batch: Tokens, gradient: Tokens) -> tuple[Tokens, Tensor]:
+        """Sorted without relaxing each of them."""
+        moved, row = self.list(batch)
+        order = gains(gradient.tokens, batch.tokens, moved.tokens, row).argsort(stable=True)
+        order = order[row[order].argsort(stable=True)]
+        return moved[order], row[order]
+
+
+class SequenceTexts(TextFormat[str]):
+    """Texts with what separates their tokens."""
+
+    @classmethod
+    def infer(cls, texts: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What separates the tokens of the texts, unless `options` say so."""
+        return {} if "separator" in options else {"separator": find_separator(texts)}
+
+    def format(self, obj: str | Sequence[str]) -> str:
+        """The text itself; a list of tokens with the separator between them."""
+        return obj if isinstance(obj, str) else self.options.get("separator", " ").join(obj)
 
 
 class SequenceShow(Show[str, Tokens]):
@@ -75,6 +109,9 @@ class SequenceSpace(OutputSpace[str, Tokens]):
     """
 
     Batch = Tokens
+    Texts = SequenceTexts
+    Moves = SequenceMoves
+    Rules = SequenceRules
     Show = SequenceShow
 
     class Config(ComponentConfig):
@@ -142,20 +179,6 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         label = torch.randint(0, len(self.config.alphabet) + 1, shape, generator=generator)
         return close_gaps(Tokens(torch.where(edited, label.to(batch.tokens.dtype), batch.tokens)))
 
-    sorts_moves = True  # without relaxing each of them
-
-    def moves(self, batch: Tokens, gradient: Tokens | None = None) -> tuple[Tokens, Tensor]:
-        """Sequences with one token replaced, removed or added."""
-        replaced, owner = super().moves(batch)
-        added, adder = insertions(batch.tokens, len(self.config.alphabet))
-        moved = Tokens(torch.cat([close_gaps(replaced).tokens, added]))
-        row = torch.cat([owner, adder])
-        order = torch.arange(len(row), device=row.device)
-        if gradient is not None:
-            order = gains(gradient.tokens, batch.tokens, moved.tokens, row).argsort(stable=True)
-        order = order[row[order].argsort(stable=True)]
-        return moved[order], row[order]
-
     def features(self, batch: Tokens) -> SparseRows:
         """Tokens, their neighbours, roughly their places, and the length: see `features.sequence_features`."""
         return sequence_features(batch.tokens, len(self.config.alphabet))
@@ -182,11 +205,6 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         return obj if isinstance(obj, str) else " ".join(obj)
 
     @classmethod
-    def infer_format(cls, texts: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What separates the tokens of the texts, unless `options` say so."""
-        return {} if "separator" in options else {"separator": find_separator(texts)}
-
-    @classmethod
     def infer(cls, objects: Sequence[str | Sequence[str]], options: Mapping[str, Any]) -> ComponentConfig:
         """Find the alphabet and the greatest length in `objects`; `options` take precedence.
 
@@ -207,21 +225,6 @@ class SequenceSpace(OutputSpace[str, Tokens]):
         alphabet, length = self.config.alphabet, self.config.length
         words = [alphabet[:1], alphabet[:length], alphabet[-1:] * length]
         return list(dict.fromkeys(self.config.separator.join(word) for word in words))
-
-    Constraint = SequenceConstraint
-
-    def satisfies(self, batch: Tokens, constraint: SequenceConstraint) -> Tensor:
-        """(N,) bool: whether sequences have the length, the beginning and the content that are given."""
-        return self.violation(batch, constraint) == 0
-
-    def violation(self, batch: Tokens, constraint: SequenceConstraint) -> Tensor:
-        """(N,) floats: the number of tokens that are wrong."""
-        return violation(constraint, batch.tokens, self.config.alphabet, self.config.separator)
-
-    def constraints_of(self, batch: Tokens, names: Sequence[str]) -> list[SequenceConstraint]:
-        """The length of each sequence."""
-        lengths = ({"length": length} for length in (batch.tokens != 0).sum(dim=1).tolist())
-        return [SequenceConstraint.model_validate({name: own[name] for name in names}) for own in lengths]
 
 
 def is_sequence(obj: object) -> bool:

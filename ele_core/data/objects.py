@@ -130,7 +130,7 @@ def parse_cells(
 
 def parse_inputs(space: InputSpace[Any], cells: Sequence[Cell], rows: Iterable[int] | None = None) -> Objects:
     """Parse the cells of inputs; vectors and arrays stay as they are if the space takes them."""
-    return parse_cells(space.parse, cells, rows, vectors=space.takes_vectors or space.takes_arrays)
+    return parse_cells(space.parse, cells, rows, vectors=space.reads != "texts")
 
 
 def read_inputs(
@@ -150,7 +150,7 @@ def read_outputs(
     lines: Sequence[int] | None = None,
 ) -> Objects:
     """Parse and pack outputs: the cells at `rows`, by default all; `lines` are those of all rows."""
-    parsed = parse_cells(space.parser(dict(space.config)), cells, rows)
+    parsed = parse_cells(space.texts.parse, cells, rows)
     return parsed.pack(space.pack, lambda row: cell_text(cells[row])).located(lines)
 
 

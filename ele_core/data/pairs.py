@@ -48,7 +48,7 @@ def read_examples(
     context.monitor.message(describe_columns(table, wanted))
     left, right = (table.cells(places) for places in table.places(wanted))
     inputs.read_beside(file)
-    values, parsed = parse_pairs(inputs, space.parser(dict(space.config)), left, right, context)
+    values, parsed = parse_pairs(inputs, space.texts.parse, left, right, context)
     y = parsed.pack(space.pack, lambda row: cell_text(right[row]))
     x = Objects(y.rows, [values[row] for row in y.rows], y.rejected).pack(inputs.pack, lambda row: cell_text(left[row]))
     refuse(x.located(table.lines).rejected, file, fix="Correct them, or remove them from the file.")

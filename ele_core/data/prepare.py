@@ -128,7 +128,7 @@ def input_for(config: RunConfig, values: Sequence[Any]) -> Choice:
         return config.input
     better: list[str] = []
     if are_arrays(values):
-        better = [name for name, space in config.registry.usable("input").items() if space.takes_arrays]
+        better = [name for name, space in config.registry.usable("input").items() if space.reads == "arrays"]
     elif looks_like_vectors(values) is not None:
         better = for_vectors(config.registry)
     return Choice(name=better[0]) if better else config.input
@@ -137,7 +137,7 @@ def input_for(config: RunConfig, values: Sequence[Any]) -> Choice:
 def for_vectors(registry: Registry) -> list[str]:
     """Return the names of the input spaces that read vectors unless the user chooses another."""
     spaces = registry.usable("input").items()
-    return [name for name, space in spaces if space.takes_vectors and space.default_for_vectors]
+    return [name for name, space in spaces if space.reads == "vectors by default"]
 
 
 def fit_by_position(inputs: InputSpace[Any], data: DataSet) -> None:
@@ -252,8 +252,8 @@ def read_pairs(
     """Parse the cells of both columns; return the output space, the inputs by row, and the outputs."""
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     texts = [cell_text(cell) for cell in right if not isinstance(cell, Unreadable)]
-    options = {**space_type.infer_format(texts, config.output.options), **config.output.options}
-    values, outputs = parse_pairs(inputs, space_type.parser(options), left, right, context)
+    options = {**space_type.Texts.infer(texts, config.output.options), **config.output.options}
+    values, outputs = parse_pairs(inputs, space_type.Texts(space_type, options).parse, left, right, context)
     if not len(outputs):
         assert config.data is not None
         refuse(outputs.rejected, config.data.file, skipping=config.data.on_error == "skip")

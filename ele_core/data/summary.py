@@ -70,5 +70,5 @@ def describe_data(prepared: Prepared) -> str:
         lines.append(f"input sizes  {int(sizes.min())} to {int(sizes.max())}, mean {sizes.float().mean():.1f}")
     first = data.train[:3]
     for x, y in zip(data.inputs_at(first), space.unpack(data.outputs[first]), strict=True):
-        lines.append(f"example      {prepared.inputs.format(x)} → {space.format(y)}")
+        lines.append(f"example      {prepared.inputs.format(x)} → {space.texts.format(y)}")
     return "\n".join(lines)

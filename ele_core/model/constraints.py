@@ -11,10 +11,11 @@ from ele_core.config.resolve import explain
 from ele_core.errors import ConfigError, DataError, counted
 from ele_core.files.columns import Table, cell_text
 from ele_core.interfaces import OutputSpace
+from ele_core.optional import Rules
 
 Space = OutputSpace[Any, Any]
 Given = Mapping[str, Any] | BaseModel
-"""A constraint as a mapping of names to values, such as `{"formula": "C9H8O4"}`, or as `OutputSpace.Constraint`."""
+"""A constraint as a mapping of names to values, such as `{"formula": "C9H8O4"}`, or as `Rules.Constraint`."""
 
 WHERE = "constraints"
 MISSING = ("", "nan")
@@ -38,7 +39,7 @@ def read_constraint(space: Space, given: Given | None, where: str = WHERE) -> An
     """Return a constraint of this space; None if nothing is given. Raise `ConfigError` if it is not one."""
     if given is None:
         return None
-    kind = constraint_class(space, where)
+    kind = rules_of(space, where).Constraint
     if isinstance(given, kind):
         return given
     if not isinstance(given, Mapping):
@@ -81,7 +82,7 @@ def from_truths(space: Space, truths: Any, names: Sequence[str]) -> list[Any] | 
     if not names:
         return None
     require_given(space, names)
-    return space.constraints_of(truths, names)
+    return rules_of(space, "given").of(truths, names)
 
 
 def require_given(space: Space, names: Sequence[str]) -> None:
@@ -90,7 +91,7 @@ def require_given(space: Space, names: Sequence[str]) -> None:
         return
     require_names(space, names, "given")
     try:
-        space.constraints_of(space.pack(space.examples()[:1]), names)
+        rules_of(space, "given").of(space.pack(space.examples()[:1]), names)
     except KeyError:
         what = f"{' and '.join(names)}: cannot be computed from a structure."
         raise ConfigError(what, where="given", fix="Give a constraint that a structure has only one of.") from None
@@ -98,17 +99,18 @@ def require_given(space: Space, names: Sequence[str]) -> None:
 
 def require_names(space: Space, names: Iterable[str], where: str = WHERE) -> None:
     """Raise `ConfigError` if the space has no constraint of one of these names."""
-    known = constraint_class(space, where).model_fields
+    known = rules_of(space, where).Constraint.model_fields
     for name in names:
         if name not in known:
             raise ConfigError(f"there is no constraint {name!r}: these outputs have {', '.join(known)}.", where=where)
 
 
-def constraint_class(space: Space, where: str) -> type[BaseModel]:
-    """Return the class of the space's constraints. Raise `ConfigError` if it has none."""
-    if space.Constraint is None:
+def rules_of(space: Space, where: str) -> Rules[Any]:
+    """Return the rules of a space. Raise `ConfigError` if it has none."""
+    rules = space.rules
+    if rules is None:
         raise ConfigError("these outputs have no constraints.", where=where, fix="Predict without constraints.")
-    return space.Constraint
+    return rules
 
 
 def name_and_value(option: str) -> tuple[str, str]:

@@ -65,7 +65,7 @@ class Evaluation:
         If an input can have several right outputs, `other_truths` follows `truth`, the nearest one.
         """
         predictions = Predictions(model.space, inputs, self.decoding).rows(model.inputs.format)
-        truths = list(map(model.space.format, model.space.unpack(self.truths)))
+        truths = list(map(model.space.texts.format, model.space.unpack(self.truths)))
         right = {"truth": truths}
         if self.every is not None:
             right[OTHERS] = self._others(model.space, truths)
@@ -91,7 +91,7 @@ class Evaluation:
         assert self.every is not None
         others: list[list[str]] = [[] for _ in nearest]
         for number, obj in zip(self.every.example.tolist(), space.unpack(self.every.outputs), strict=True):
-            if (text := space.format(obj)) != nearest[number]:
+            if (text := space.texts.format(obj)) != nearest[number]:
                 others[number].append(text)
         return [BETWEEN.join(dict.fromkeys(each)) for each in others]
 

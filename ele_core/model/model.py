@@ -84,7 +84,7 @@ class Model:
     ) -> Decoding:
         """Find the structures of least energy for each query, by `decoder` or else by the configured one.
 
-        `constraints`: one for each query, which its structures must satisfy (`OutputSpace.Constraint`); None: any will
+        `constraints`: one for each query, which its structures must satisfy (`Rules.Constraint`); None: any will
         do. If no structure satisfies it, its energies are infinite. With `trace`, a decoder that supports it
         (`Decoder.traces`) also records the structures it passed through.
         """

@@ -79,7 +79,7 @@ class Searched:
             return self.source.texts(wanted)
         assert self.model.candidates is not None  # they were searched
         objects = self.model.space.unpack(self.model.candidates.batch[wanted])
-        return dict(zip(wanted, map(self.model.space.format, objects), strict=True))
+        return dict(zip(wanted, map(self.model.space.texts.format, objects), strict=True))
 
     def _chunks(self, source: OutputFile, cache: Path | None, precision: Precision) -> Iterable[Chunk]:
         if cache is None:

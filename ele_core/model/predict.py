@@ -32,7 +32,7 @@ class Request:
     candidates: Candidates | None = None
     """Structures to choose from or to start at; None: those of the model."""
     constraints: Sequence[Any | None] | None = None
-    """One `OutputSpace.Constraint` for each input, or None; None: there are none."""
+    """One `Rules.Constraint` for each input, or None; None: there are none."""
     promise: Promise | None = None
     """What prediction sets shall hold; needs a calibrated model."""
     least_confidence: float = 0.0

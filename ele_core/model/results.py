@@ -222,7 +222,9 @@ class Predictions(Sequence[Prediction]):
         """Yield the cells of `rows`, with numbers as numbers and None for empty ones, and the position of the input."""
         columns = self.columns
         for place, each in enumerate(self):
-            found = [(self.space.format(obj), energy) for obj, energy in zip(each.objects, each.energies, strict=True)]
+            found = [
+                (self.space.texts.format(obj), energy) for obj, energy in zip(each.objects, each.energies, strict=True)
+            ]
             for rank, (prediction, energy) in enumerate(found or [("", None)]):
                 cells = {"input": input_text(each.input), "prediction": prediction, "energy": energy}
                 cells |= {"status": each.status, UNLIKE: each.unlike_training}
@@ -237,7 +239,7 @@ class Predictions(Sequence[Prediction]):
         cells = {CONFIDENCE: each.confidence, **{EXPECTED + name: value for name, value in each.expected.items()}}
         if each.set is None:
             return cells
-        members = BETWEEN.join(map(self.space.format, each.set)) if self.list_sets else ""
+        members = BETWEEN.join(map(self.space.texts.format, each.set)) if self.list_sets else ""
         return {**cells, SET_SIZE: len(each.set), SET_NOTE: each.set_note, SET: members}
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -293,7 +295,7 @@ class Predictions(Sequence[Prediction]):
         if not each.objects:
             return f"{each.input} → {each.status}"
         trust = "" if each.confidence is None else f", confidence {each.confidence:.3g}"
-        return f"{each.input} → {self.space.format(each.best)}  (energy {each.energies[0]:.4g}{trust})"
+        return f"{each.input} → {self.space.texts.format(each.best)}  (energy {each.energies[0]:.4g}{trust})"
 
     def _repr_html_(self) -> str:
         return table(("input", "found, best first"), [prediction._cells() for prediction in self])
@@ -336,7 +338,7 @@ class DecodingPath(Sequence[PathStep]):
 
     def changes(self) -> list[PathStep]:
         """Return the first step, and each whose object differs from that of the step before."""
-        texts = [self.space.format(each.object) for each in self.steps]
+        texts = [self.space.texts.format(each.object) for each in self.steps]
         return [each for i, each in enumerate(self.steps) if i == 0 or texts[i] != texts[i - 1]]
 
     def drawings(self) -> list[Drawing]:
@@ -345,7 +347,9 @@ class DecodingPath(Sequence[PathStep]):
         return [self.space.show.render(obj, before) for obj, before in zip(objects, [None, *objects], strict=False)]
 
     def __str__(self) -> str:
-        lines = [f"{each.step:>6}  {each.energy:8.4f}  {self.space.format(each.object)}" for each in self.changes()]
+        lines = [
+            f"{each.step:>6}  {each.energy:8.4f}  {self.space.texts.format(each.object)}" for each in self.changes()
+        ]
         return "\n".join([f"{'step':>6}  {'energy':>8}  object", *lines])
 
     def _repr_html_(self) -> str:

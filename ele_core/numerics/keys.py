@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,11 @@ def _hash(flat: Tensor, position: Tensor, salt: int) -> Tensor:
 def _shift_right(values: Tensor, bits: int) -> Tensor:
     """A logical right shift: torch's own is arithmetic on signed integers."""
     return (values >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def same_keys(keys: Callable[[Any], Tensor], left: Any, right: Any) -> Tensor:
+    """(B,) floats: 1 where two batches have the same key, else 0."""
+    return (keys(left) == keys(right)).all(dim=1).float()
 
 
 def distinct(keys: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -182,6 +182,12 @@ def signs(keys: Tensor, dim: int) -> Tensor:
 def _offsets(sizes: Tensor) -> Tensor:
     """Where rows of these sizes begin, and where the last one ends."""
     return functional.pad(sizes.cumsum(0), (1, 0))
+
+
+def flat_rows(tensors: Sequence[Tensor]) -> SparseRows:
+    """Tensors (B, …), flattened and side by side: one row for each of B."""
+    flat = [tensor.flatten(start_dim=1) if tensor.dim() > 1 else tensor[:, None] for tensor in tensors]
+    return SparseRows.dense(torch.cat([part.float() for part in flat], dim=1))
 
 
 @dataclass(frozen=True)

@@ -98,9 +98,9 @@ class Way:
 def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth: str) -> Way:
     """The way of the input at index `place`, without the last steps if they change nothing."""
     structures = model.space.Batch.cat([batch[place : place + 1] for batch in trace.structures])
-    true = model.space.pack([model.space.parse(truth)])
+    true = model.space.pack([model.space.texts.parse(truth)])
     scores, best = metric.worst_and_best(structures, true[torch.zeros(len(structures), dtype=torch.long)])
-    texts = [model.space.format(obj) for obj in model.space.unpack(structures)]
+    texts = [model.space.texts.format(obj) for obj in model.space.unpack(structures)]
     energies = [float(f"{energies[place].item():.4g}") for energies in trace.energies]
     end = without_rest(texts, energies)
     measures = energies[:end], scores[:end].tolist(), best[:end].tolist()

@@ -43,8 +43,8 @@ class Drawings:
 
     def _draw(self, text: str, against: str | None) -> Drawing:
         try:
-            parsed = None if against is None else self.space.parse(against)
-            return self.space.show.render(self.space.parse(text), parsed)
+            parsed = None if against is None else self.space.texts.parse(against)
+            return self.space.show.render(self.space.texts.parse(text), parsed)
         except Exception:  # a failure of a plugin must not prevent the page: the text is shown instead
             self.failures += 1
             return Drawing(text)

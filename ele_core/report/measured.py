@@ -74,7 +74,7 @@ class Measured:
         """The true structures, packed; parsed from the table unless they were measured in this process."""
         if self.outcome.result is not None:
             return self.outcome.result.truths
-        return pack_all(model.space, [model.space.parse(text) for text in self.texts["truth"]], context)
+        return pack_all(model.space, [model.space.texts.parse(text) for text in self.texts["truth"]], context)
 
     def queries(self, model: Model) -> Tensor:
         """The queries of the inputs (N, q); predicted again unless they were measured in this process."""

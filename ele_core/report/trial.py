@@ -97,7 +97,7 @@ class Trial:
         """Answers and steps; what differs from the truth is marked, or from the best answer if no truth is known."""
         space, drawings = self.model.space, Drawings(self.model.space)
         (prediction,) = found
-        texts = [space.format(obj) for obj in prediction.objects]
+        texts = [space.texts.format(obj) for obj in prediction.objects]
         goal = texts[0] if truth is None else truth
         columns = [{"energy": energy} for energy in prediction.energies]
         if prediction.confidence is not None:
@@ -105,7 +105,7 @@ class Trial:
         right = [None] * len(texts) if truth is None else self._right(prediction.objects, truth)
         path = found.trace() if found.decoding.trace is not None else ()
         energies = [step.energy for step in path]
-        passed = [space.format(step.object) for step in path]
+        passed = [space.texts.format(step.object) for step in path]
         end = without_rest(passed, energies)
         return {
             "answers": [
@@ -127,7 +127,8 @@ class Trial:
     def _right(self, objects: Sequence[Any], truth: str) -> list[bool]:
         """Whether each object is the truth."""
         space = self.model.space
-        return (space.keys(space.pack(objects)) == space.keys(space.pack([space.parse(truth)]))).all(dim=1).tolist()
+        true = space.pack([space.texts.parse(truth)])
+        return (space.keys(space.pack(objects)) == space.keys(true)).all(dim=1).tolist()
 
 
 def held_out(run: Run) -> list[Example]:

@@ -80,7 +80,7 @@ class StoredEvaluation:
 
     def measured(self, space: OutputSpace[Any, Any]) -> tuple[Any, dict[str, Tensor]]:
         """The truths, packed by `space`, and each metric with one value per example."""
-        rows, parse = self.rows, space.parser(dict(space.config))
+        rows, parse = self.rows, space.texts.parse
         names = [name for name in rows[0] if not (name in TEXTS or name.startswith(EXPECTED))] if rows else []
         values = {name: torch.tensor([float(row[name]) for row in rows]) for name in names}
         return space.pack([parse(row["truth"]) for row in rows]), values

@@ -15,6 +15,7 @@ from ele_core.files.archive import brief
 from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import ranks
 from ele_core.numerics.sets import ConvexSet
+from ele_core.optional import Rules
 from ele_core.testing.results import Broken, NotApplicable, after, require
 from ele_core.testing.samples import (
     Space,
@@ -361,7 +362,7 @@ def check_neighbours_belong_to_their_rows(space: Space) -> None:
     batch = structures(space, 6)
     moved, owner = some_neighbours(space, batch)
     for row in range(len(batch)):
-        alone, _ = space.neighbours(batch[row : row + 1])
+        alone, _ = space.moves.neighbours(batch[row : row + 1])
         own = moved[owner == row]
         same = len(own) == len(alone) and bool(same_rows(space.keys(own), space.keys(alone)).all())
         require(same, f"row {row} has different neighbours in a batch ({len(own)}) and alone ({len(alone)})")
@@ -387,7 +388,7 @@ def check_neighbours_respect_the_limit(space: Space) -> None:
     """With `limit`, each row has at most `limit` neighbours, and all of them if it has fewer."""
     batch = structures(space, 6)
     _, owner = some_neighbours(space, batch)
-    _, few = space.neighbours(batch, None, LIMIT)
+    _, few = space.moves.neighbours(batch, None, LIMIT)
     found, there = (torch.bincount(rows, minlength=len(batch)) for rows in (few, owner))
     expected = there.clamp(max=LIMIT)
     require(
@@ -406,9 +407,9 @@ def check_neighbours_follow_the_gradient(space: Space) -> None:
     _, without = some_neighbours(space, batch)
     relaxed, generator = space.relax(batch), seeded()
     slope = {name: torch.randn(getattr(relaxed, name).shape, generator=generator) for name in space.geometry}
-    moved, owner = space.neighbours(batch, relaxed.replace(**slope))
+    moved, owner = space.moves.neighbours(batch, relaxed.replace(**slope))
     require(torch.equal(owner, without), "a gradient changes the number of neighbours of a row")
-    few, rows = space.neighbours(batch, relaxed.replace(**slope), LIMIT)
+    few, rows = space.moves.neighbours(batch, relaxed.replace(**slope), LIMIT)
     first = ranks(owner) < LIMIT
     same = torch.equal(rows, owner[first]) and bool(same_rows(space.keys(few), space.keys(moved[first])).all())
     require(same, f"with a gradient, limit={LIMIT} does not keep the first {LIMIT} neighbours of each row")
@@ -425,7 +426,7 @@ def check_neighbours_follow_the_gradient(space: Space) -> None:
 
 def some_neighbours(space: Space, batch: Any) -> tuple[Any, Tensor]:
     """The neighbours of a batch; raise `NotApplicable` if there are none."""
-    moved, owner = space.neighbours(batch)
+    moved, owner = space.moves.neighbours(batch)
     if not len(moved):
         raise NotApplicable("no structure has a neighbour")
     return moved, owner
@@ -515,15 +516,16 @@ STRUCTURES = 40
 def check_constraints_judge_structures(space: Space) -> None:
     """Of one constraint, `satisfies` gives (N,) bools and `violation` (N,) floats that are 0 exactly where it is true.
 
-    Every structure satisfies the constraints that `constraints_of` computes from it, in any packing, and it is judged
+    Every structure satisfies the constraints that `of` computes from it, in any packing, and it is judged
     by itself: the other rows do not matter.
     """
-    if space.Constraint is None:
-        raise NotApplicable("the space has no constraints: `Constraint` is None")
-    require(issubclass(space.Constraint, BaseModel), "`Constraint` is not a pydantic model")
+    rules = space.rules
+    if rules is None:
+        raise NotApplicable("the space has no constraints: `Rules` is None")
+    require(issubclass(rules.Constraint, BaseModel), "`Constraint` is not a pydantic model")
     batch = structures(space, STRUCTURES)
-    for name, row, constraint in computed(space):
-        kept, off = space.satisfies(batch, constraint), space.violation(batch, constraint)
+    for name, row, constraint in computed(space, rules):
+        kept, off = rules.satisfies(batch, constraint), rules.violation(batch, constraint)
         for what, values in (("satisfies", kept), ("violation", off)):
             shape = tuple(values.shape)
             require(shape == (len(batch),), f"`{what}` for '{name}' gives shape {shape}, not ({len(batch)},)")
@@ -534,27 +536,26 @@ def check_constraints_judge_structures(space: Space) -> None:
         own = example_batch(space)[row : row + 1]
         for packing in (own, space.equivalents(own, seeded())):
             require(
-                space.satisfies(packing, constraint).all(),
-                f"a structure does not satisfy the '{name}' that `constraints_of` computes from it: {constraint}",
+                rules.satisfies(packing, constraint).all(),
+                f"a structure does not satisfy the '{name}' that `of` computes from it: {constraint}",
             )
-        alone = torch.cat([space.violation(batch[i : i + 1], constraint) for i in range(len(batch))])
+        alone = torch.cat([rules.violation(batch[i : i + 1], constraint) for i in range(len(batch))])
         require(torch.allclose(alone, off), f"`violation` for '{name}' depends on the other rows")
-        require(len(space.satisfies(batch[:0], constraint)) == 0, f"`satisfies` for '{name}' refuses an empty batch")
+        require(len(rules.satisfies(batch[:0], constraint)) == 0, f"`satisfies` for '{name}' refuses an empty batch")
 
 
-def computed(space: Space) -> Iterator[tuple[str, int, Any]]:
+def computed(space: Space, rules: Rules[Any]) -> Iterator[tuple[str, int, Any]]:
     """The constraints that the space computes from its examples: the name, the row of the example, the constraint."""
-    assert space.Constraint is not None
     found = False
-    for name in space.Constraint.model_fields:
+    for name in rules.Constraint.model_fields:
         try:
-            constraints = space.constraints_of(example_batch(space), [name])
+            constraints = rules.of(example_batch(space), [name])
         except KeyError:
             continue
         found = True
         yield from ((name, row, constraint) for row, constraint in enumerate(constraints))
     if not found:
-        raise NotApplicable("`constraints_of` computes no constraint from a structure")
+        raise NotApplicable("`of` computes no constraint from a structure")
 
 
 class Remainder(BaseModel):
@@ -563,16 +564,19 @@ class Remainder(BaseModel):
     remainder: int
 
 
-class HalfAllowed(OutputSpace[Any, Any]):
-    """Mixed into a space, replaces its constraints by `Remainder`."""
+class HalfRules(Rules[Any]):
+    """The rules of `HalfAllowed`."""
 
     Constraint = Remainder
 
-    def satisfies(self, batch: Any, constraint: Remainder) -> Tensor:
-        return self.keys(batch)[:, 0] % 2 == constraint.remainder
-
     def violation(self, batch: Any, constraint: Remainder) -> Tensor:
-        return (~self.satisfies(batch, constraint)).float()
+        return (self.space.keys(batch)[:, 0] % 2 != constraint.remainder).float()
+
+
+class HalfAllowed(OutputSpace[Any, Any]):
+    """Mixed into a space, replaces its constraints by `Remainder`."""
+
+    Rules = HalfRules
 
 
 def constrained(problem: Problem, queries: int) -> Problem:

@@ -212,7 +212,7 @@ def operations(space: Space, *, seedless: bool = False) -> dict[str, Callable[[A
     }
     if not seedless:
         found["augment"] = lambda batch: space.augment(batch, seeded())
-        found["neighbours"] = lambda batch: space.neighbours(batch)[0]
+        found["neighbours"] = lambda batch: space.moves.neighbours(batch)[0]
         found["equivalents"] = lambda batch: space.equivalents(batch, seeded())
     return found
 
@@ -318,16 +318,16 @@ def difference(space: Space, batch: Any, one: int, two: int) -> str:
 @after(check_structures_survive_packing, check_parse_inverts_format)
 def check_texts_survive(space: Space) -> None:
     """`format` writes every structure in one line, and `parse` reads the same structure from it."""
-    cls, batch = type(space), varied(space, STRUCTURES)
-    texts = [cls.format(obj) for obj in space.unpack(batch)]
+    written, batch = space.texts, varied(space, STRUCTURES)
+    texts = [written.format(obj) for obj in space.unpack(batch)]
     for text in texts:
         require_line(text, "`format`")
     for row, text in enumerate(texts):
         try:
-            space.pack([cls.parse(text)])
+            space.pack([written.parse(text)])
         except Exception as error:
             raise Broken(f"parse(format(object)) of {described(space, batch, row)} fails: {error}") from error
-    read = space.pack([cls.parse(text) for text in texts])
+    read = space.pack([written.parse(text) for text in texts])
     require_same_structures(space, read, batch, "parse(format(object))")
 
 
@@ -342,7 +342,7 @@ def check_relaxing_loses_nothing(space: Space) -> None:
 def check_metrics_hold_for_every_pair(space: Space) -> None:
     """Metrics are finite for every pair, equal and empty structures among them, and best if both are the same."""
     batch = smallest_and_others(space, varied(space, STRUCTURES, views=False), PAIRS)
-    moved, owner = space.moves(batch)
+    moved, owner = space.moves.list(batch)
     some = torch.arange(0, len(moved), max(1, len(moved) // STRUCTURES))
     pairs = [(batch[torch.arange(len(batch)).roll(shift)], torch.arange(len(batch))) for shift in (1, 2, 3)]
     for metric in space.metrics:
@@ -455,7 +455,7 @@ def check_nothing_draws_globally(space: Space) -> None:
         "`unrelax`": lambda: (space.unrelax(point), space.unrelax(space.project(centre))),
         "`augment`": lambda: space.augment(batch, seeded()),
         "`equivalents`": lambda: space.equivalents(batch, seeded()),
-        "`moves`": lambda: space.moves(batch),
+        "`moves`": lambda: space.moves.list(batch),
         "`features`": lambda: space.features(batch),
         "`properties`": lambda: space.show.properties(batch),
         **{f"metric '{metric.name}'": partial(metric.values, batch, batch) for metric in space.metrics},

@@ -82,7 +82,7 @@ def varied(space: Space, count: int, *, views: bool = True) -> Any:
     which may be wrong: some may be the same.
     """
     examples = example_batch(space)
-    moved, _ = space.moves(examples)
+    moved, _ = space.moves.list(examples)
     step = max(1, len(moved) // count)
     sources = [moved[torch.arange(0, len(moved), step)[:count]], space.unrelax(points(space, count, seeded(1)))]
     if views:

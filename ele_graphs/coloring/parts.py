@@ -72,7 +72,7 @@ def _features(graphs: Graphs, motifs: Motifs) -> SparseRows:
 def best_motif_moves(
     graphs: Graphs, alphabet: Alphabet, motifs: Motifs, estimate: PartEnergies, limit: int
 ) -> tuple[Graphs, Tensor]:
-    """As `OutputSpace.best_moves`, compiled, on the CPU."""
+    """As `PartMoves.best`, compiled, on the CPU."""
     from ele_graphs.coloring.kernels import best_moves
     from ele_graphs.graphs.move_kernels import Law
 

@@ -11,6 +11,30 @@ from ele_graphs.coloring.parts import Motifs, best_motif_moves, motif_features
 from ele_graphs.coloring.pictures import NAMES
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.networkx_space import Labels, PaddedGraphSpace
+from ele_graphs.graphs.space import GraphMoves
+
+
+class CellGraphMoves(GraphMoves):
+    """The edits of graphs after which no two more neighbours have the same colour."""
+
+    space: CellGraphSpace
+
+    def list(self, batch: Graphs) -> tuple[Graphs, Tensor]:
+        """The edits of each graph that are allowed."""
+        return self._kept(batch, *super().list(batch))
+
+    def along(self, batch: Graphs, gradient: Graphs) -> tuple[Graphs, Tensor]:
+        """The edits of each graph that are allowed, sorted."""
+        return self._kept(batch, *super().along(batch, gradient))
+
+    def best(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
+        """The `limit` best by an estimate, compiled."""
+        moved, row = best_motif_moves(batch, self.space.alphabet, self.space.config.motifs, estimate, limit)
+        return moved.to(batch.device), row.to(batch.device)
+
+    def _kept(self, batch: Graphs, moved: Graphs, row: Tensor) -> tuple[Graphs, Tensor]:
+        kept = ~(_alike(moved) & ~_alike(batch)[row]).any(dim=2).any(dim=1)
+        return moved[kept], row[kept]
 
 
 class CellGraphSpace(PaddedGraphSpace):
@@ -30,17 +54,7 @@ class CellGraphSpace(PaddedGraphSpace):
         """The parts of a graph, with their weights (surrogate `parts`)."""
 
     config: Config
-
-    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
-        """The edits of graphs after which no two more neighbours have the same colour."""
-        moved, row = super().moves(batch, gradient)
-        kept = ~(_alike(moved) & ~_alike(batch)[row]).any(dim=2).any(dim=1)
-        return moved[kept], row[kept]
-
-    def best_moves(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
-        """The `limit` best of `moves` by an estimate, compiled."""
-        moved, row = best_motif_moves(batch, self.alphabet, self.config.motifs, estimate, limit)
-        return moved.to(batch.device), row.to(batch.device)
+    Moves = CellGraphMoves
 
     @property
     def colours(self) -> Mapping[str, str]:

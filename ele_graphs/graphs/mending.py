@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from ele_graphs.graphs.batch import Graphs, components, keep_nodes
-from ele_graphs.graphs.rules import Rules
+from ele_graphs.graphs.valence import Valence
 
 TIE = 1e-9
 
 
-def mended(graphs: Graphs, point: Graphs, rules: Rules) -> Graphs:
+def mended(graphs: Graphs, point: Graphs, rules: Valence) -> Graphs:
     """The graphs to which `point` was rounded, changed until they keep the rules; those that do stay as they are.
 
     1. A graph without nodes gets its likeliest node.
@@ -40,7 +40,7 @@ def _with_a_node(graphs: Graphs, point: Graphs) -> Graphs:
     return graphs.replace(nodes=nodes)
 
 
-def _lightened(graphs: Graphs, likely: Tensor, rules: Rules) -> Graphs:
+def _lightened(graphs: Graphs, likely: Tensor, rules: Valence) -> Graphs:
     """Lower the edges of overloaded nodes, at each node one at a time, until no node is overloaded."""
     edges, limit = graphs.edges.clone(), rules.limits(graphs)
     lower = _next_lower(rules.weights).to(edges)

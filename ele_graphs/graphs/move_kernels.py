@@ -1,6 +1,6 @@
 """Compiled moves of graphs, for a CPU: the best by an estimate from parts, without writing the others.
 
-`best_moves` computes what `OutputSpace.best_moves` computes from moves and features on tensors, which serve other
+`best_moves` computes what `PartMoves.best` computes from moves and features on tensors, which serve other
 devices and installations without numba. All functions are in one file because numba's cache only watches the file of
 the function called; `mixed` and the salts never change.
 """
@@ -23,7 +23,7 @@ SAME = 1e-5  # as in `ele_core.numerics.keys`
 
 
 class Law(NamedTuple):
-    """The alphabet and the rules of moves, as arrays; see `rules.Rules`."""
+    """The alphabet and the rules of moves, as arrays; see `rules.Valence`."""
 
     node_labels: int
     edge_labels: int

@@ -19,7 +19,7 @@ from torch import Tensor
 from ele_core import PartEnergies
 from ele_graphs.graphs.augmentations import Alphabet
 from ele_graphs.graphs.batch import Graphs
-from ele_graphs.graphs.rules import Rules, inside_paths, legal_edits, path_ends
+from ele_graphs.graphs.valence import Valence, inside_paths, legal_edits, path_ends
 from ele_graphs.graphs.wl import SIZES, PartKinds
 from ele_graphs.threads import Flag, in_threads
 
@@ -28,7 +28,7 @@ GRAPHS_PER_CHUNK = 8
 
 
 def graph_moves(
-    graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None, rules: Rules | None = None
+    graphs: Graphs, alphabet: Alphabet, gradient: Graphs | None, rules: Valence | None = None
 ) -> tuple[Graphs, Tensor]:
     """Every graph one edit away from each of `graphs`, and the row (M,) int64 that each belongs to.
 
@@ -47,9 +47,9 @@ def graph_moves(
 
 
 def best_graph_moves(
-    graphs: Graphs, alphabet: Alphabet, rules: Rules | None, kinds: PartKinds, estimate: PartEnergies, limit: int
+    graphs: Graphs, alphabet: Alphabet, rules: Valence | None, kinds: PartKinds, estimate: PartEnergies, limit: int
 ) -> tuple[Graphs, Tensor]:
-    """As `OutputSpace.best_moves`, compiled, on the CPU. All `graphs` must keep the rules."""
+    """As `PartMoves.best`, compiled, on the CPU. All `graphs` must keep the rules."""
     from ele_graphs.graphs.move_kernels import Law, Parts, best_moves
 
     weights = rules.weights if rules else (0,) * (alphabet.edge_labels + 1)
@@ -112,7 +112,7 @@ def _applied(graphs: Graphs, gains: Sequence[Tensor]) -> tuple[Graphs, Tensor]:
     return result, row
 
 
-def _kept(result: Graphs, row: Tensor, broken: Tensor, rules: Rules) -> tuple[Graphs, Tensor]:
+def _kept(result: Graphs, row: Tensor, broken: Tensor, rules: Valence) -> tuple[Graphs, Tensor]:
     """The results without those of a graph that is itself `broken` (B,) and that do not mend it."""
     doubtful = broken[row].nonzero().flatten()
     if not len(doubtful):

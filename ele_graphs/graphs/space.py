@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from pydantic import Field
@@ -18,6 +18,7 @@ from ele_core import (
     Metric,
     OutputSpace,
     PartEnergies,
+    PartMoves,
     Show,
     Simplex,
     SparseRows,
@@ -28,7 +29,7 @@ from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
 from ele_graphs.graphs.keys import graph_keys, pays
 from ele_graphs.graphs.moves import best_graph_moves, graph_moves
-from ele_graphs.graphs.rules import Rules
+from ele_graphs.graphs.valence import Valence
 from ele_graphs.graphs.wl import RADIUS, PartKinds, graph_features, one_form
 
 Label = str | int
@@ -38,6 +39,41 @@ MAX_LABELS = 127  # a label and "nothing" fit into a signed byte
 MOVES_PER_NODE = 16
 """A graph has roughly so many moves for each of its nodes (measured at nine nodes)."""
 MAX_NODES = 64  # the largest graph that the edit distance takes
+
+
+class GraphMoves(PartMoves[Graphs]):
+    """Graphs one edit away, and the row that each belongs to: see `moves.graph_moves`."""
+
+    space: GraphSpace[Any]
+
+    def list(self, batch: Graphs) -> tuple[Graphs, Tensor]:
+        """The edits of each graph, family by family."""
+        return graph_moves(batch, self.space.alphabet, None, self.space.valence)
+
+    def along(self, batch: Graphs, gradient: Graphs) -> tuple[Graphs, Tensor]:
+        """Sorted before the graphs are made."""
+        return graph_moves(batch, self.space.alphabet, gradient, self.space.valence)
+
+    def best(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
+        """The `limit` best by an estimate, compiled if that is worth it."""
+        rules = self.space.valence
+        kept = torch.ones(len(batch), dtype=torch.bool) if rules is None else rules.hold(batch).cpu()
+        if not pays(int(kept.sum()) * MOVES_PER_NODE, batch.max_nodes):
+            return super().best(batch, estimate, limit)
+        moved, rows = [], []
+        for own, best in ((kept, self._compiled), (~kept, super().best)):
+            which = own.nonzero().flatten().to(batch.device)
+            found, row = best(batch[which], estimate[which], limit)
+            moved.append(found)
+            rows.append(which[row])
+        order = torch.cat(rows).argsort(stable=True)
+        return Graphs.cat(moved)[order], torch.cat(rows)[order]
+
+    def _compiled(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
+        moved, row = best_graph_moves(
+            batch, self.space.alphabet, self.space.valence, self.space.part_kinds, estimate, limit
+        )
+        return moved.to(batch.device), row.to(batch.device)
 
 
 class GraphShow(Show[Y, Graphs]):
@@ -66,6 +102,7 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         None: 2."""
 
     Batch: ClassVar[type[Tensors]] = Graphs
+    Moves = GraphMoves
     Show = GraphShow
     _measured: tuple[Graphs, Graphs, tuple[Bounded, Bounded]] | None = None
 
@@ -114,36 +151,10 @@ class GraphSpace(OutputSpace[Y, Graphs]):
         """The same graphs with all their nodes, also virtual ones, in a random order."""
         return permute(batch, torch.rand(batch.nodes.shape, generator=generator).argsort(dim=1).to(batch.device))
 
-    def moves(self, batch: Graphs, gradient: Graphs | None = None) -> tuple[Graphs, Tensor]:
-        """Graphs one edit away, and the row that each belongs to: see `moves.graph_moves`."""
-        return graph_moves(batch, self.alphabet, gradient, self.rules)
-
     @property
-    def rules(self) -> Rules | None:
+    def valence(self) -> Valence | None:
         """What every result of `moves` keeps; by default any graph of the space is allowed."""
         return None
-
-    ranks_moves = True
-    sorts_moves = True
-
-    def best_moves(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
-        """The `limit` best of `moves` by an estimate, compiled if that is worth it."""
-        rules = self.rules
-        kept = torch.ones(len(batch), dtype=torch.bool) if rules is None else rules.hold(batch).cpu()
-        if not pays(int(kept.sum()) * MOVES_PER_NODE, batch.max_nodes):
-            return super().best_moves(batch, estimate, limit)
-        moved, rows = [], []
-        for own, best in ((kept, self._compiled_moves), (~kept, super().best_moves)):
-            which = own.nonzero().flatten().to(batch.device)
-            found, row = best(batch[which], estimate[which], limit)
-            moved.append(found)
-            rows.append(which[row])
-        order = torch.cat(rows).argsort(stable=True)
-        return Graphs.cat(moved)[order], torch.cat(rows)[order]
-
-    def _compiled_moves(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
-        moved, row = best_graph_moves(batch, self.alphabet, self.rules, self.part_kinds, estimate, limit)
-        return moved.to(batch.device), row.to(batch.device)
 
     @property
     def part_kinds(self) -> PartKinds:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
-from ele_core import ComponentConfig
+from ele_core import ComponentConfig, Rules
 from ele_graphs.graphs.batch import Graphs
+from ele_graphs.molecules.inputs import BITS, RADIUS
 from ele_graphs.molecules.labels import charge_of, element_of
+
+if TYPE_CHECKING:
+    from ele_graphs.molecules.space import MoleculeSpace
 
 CHUNK = 8192
 """Molecules whose atoms are counted at once: bounds the memory."""
@@ -35,10 +39,6 @@ NEGATIVE = {"O": (1,), "N": (1, 2), "C": (3,)}
 FORMULA = re.compile(r"(?:[A-Z][a-z]?\d*)+")
 CHARGE = re.compile(r"([+-])(\d*)")
 
-Matches = Callable[[Graphs, str], Tensor]
-"""Whether each molecule of a batch contains a substructure: (N,) bool."""
-BitsOf = Callable[[Graphs, int, int], Sequence[frozenset[int]]]
-"""The bits of the Morgan fingerprint of each molecule of a batch, with a radius and a length."""
 _COUNTED: WeakKeyDictionary[Graphs, tuple[tuple[Any, ...], Tensor]] = WeakKeyDictionary()
 """The labels and the atoms counted of large batches."""
 
@@ -212,23 +212,62 @@ class AtomCounter:
         }
 
 
-def violation(
-    constraint: MoleculeConstraint, batch: Graphs, counter: AtomCounter, matches: Matches, bits_of: BitsOf
-) -> Tensor:
-    """(N,) floats: 0 where the constraint is satisfied. `matches` finds the substructure, where all else is right."""
-    found = torch.zeros(len(batch), device=batch.device)
-    if constraint.formula is not None:
-        found += formula_violation(counter(batch), counter, constraint.formula)
-    if constraint.mass is not None:
-        found += mass_violation(counter(batch), counter, constraint.mass, constraint.ppm)
-    if constraint.substructure is not None:
-        rows = (found == 0).nonzero().flatten()
-        found += 1
-        found[rows[matches(batch[rows], constraint.substructure).to(rows.device)]] = 0
-    if constraint.fingerprint is not None:
-        known = bits_of(batch, constraint.fingerprint_radius, constraint.fingerprint_bits)
-        found += fingerprint_violation(known, frozenset(map(int, constraint.fingerprint.split()))).to(found.device)
-    return found
+class MoleculeRules(Rules[Graphs]):
+    """Molecules judged by formula, mass, substructure and fingerprint."""
+
+    space: MoleculeSpace
+    Constraint = MoleculeConstraint
+
+    def violation(self, batch: Graphs, constraint: MoleculeConstraint) -> Tensor:
+        """(N,) floats: atoms too many or too few, a scaled distance of the mass, and 1 for a missing substructure.
+
+        The substructure is looked for only where all else is right.
+        """
+        found, counter = torch.zeros(len(batch), device=batch.device), self.space.atom_counter
+        if constraint.formula is not None:
+            found += formula_violation(counter(batch), counter, constraint.formula)
+        if constraint.mass is not None:
+            found += mass_violation(counter(batch), counter, constraint.mass, constraint.ppm)
+        if constraint.substructure is not None:
+            rows = (found == 0).nonzero().flatten()
+            found += 1
+            found[rows[self._contains(batch[rows], constraint.substructure).to(rows.device)]] = 0
+        if constraint.fingerprint is not None:
+            known = self._bits(batch, constraint.fingerprint_radius, constraint.fingerprint_bits)
+            found += fingerprint_violation(known, frozenset(map(int, constraint.fingerprint.split()))).to(found.device)
+        return found
+
+    def costly(self, constraint: MoleculeConstraint) -> bool:
+        """Fingerprints are computed by RDKit, molecule by molecule."""
+        return constraint.fingerprint is not None
+
+    def of(self, batch: Graphs, names: Sequence[str]) -> list[MoleculeConstraint]:
+        """The formula, the mass or the Morgan fingerprint (radius 2, 2,048 bits) of each molecule."""
+        if "fingerprint" in names:
+            own = ({"fingerprint": " ".join(map(str, sorted(bits)))} for bits in self._bits(batch, RADIUS, BITS))
+            others = [name for name in names if name != "fingerprint"]
+            rest = self.of(batch, others)
+            return [
+                MoleculeConstraint.model_validate({**other.model_dump(), **bits})
+                for other, bits in zip(rest, own, strict=True)
+            ]
+        formulas = map(str, self.space.atom_counter.compositions(batch))
+        masses = (self.space.atom_counter(batch).double() @ self.space.atom_counter.masses.to(batch.device)).tolist()
+        found = ({"formula": formula, "mass": mass} for formula, mass in zip(formulas, masses, strict=True))
+        return [MoleculeConstraint.model_validate({name: own[name] for name in names}) for own in found]
+
+    def _contains(self, batch: Graphs, smarts: str) -> Tensor:
+        from ele_graphs.molecules.rdkit_adapter import has_pattern, read_pattern
+
+        pattern = read_pattern(smarts)
+        found = [has_pattern(molecule.atoms, molecule.bonds, pattern) for molecule in self.space.unpack(batch)]
+        return torch.tensor(found, dtype=torch.bool)
+
+    def _bits(self, batch: Graphs, radius: int, bits: int) -> list[frozenset[int]]:
+        """The bits of the Morgan fingerprint of each molecule; none for what is not a valid molecule."""
+        from ele_graphs.molecules.rdkit_adapter import morgan_bits
+
+        return [morgan_bits(molecule.atoms, molecule.bonds, radius, bits) for molecule in self.space.unpack(batch)]
 
 
 def fingerprint_violation(known: Sequence[frozenset[int]], wanted: frozenset[int]) -> Tensor:

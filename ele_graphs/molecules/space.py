@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
-from ele_core import Drawing, InvalidOutput, Metric
+from ele_core import Drawing, InvalidOutput, Metric, TextFormat
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
 from ele_graphs.graphs.mending import mended
-from ele_graphs.graphs.rules import Rules
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphShow, GraphSpace
+from ele_graphs.graphs.valence import Valence
 from ele_graphs.graphs.wl import PartKinds
-from ele_graphs.molecules.constraints import AtomCounter, MoleculeConstraint, violation
-from ele_graphs.molecules.inputs import BITS, RADIUS
+from ele_graphs.molecules.constraints import AtomCounter, MoleculeRules
 from ele_graphs.molecules.labels import element_of, is_charged, neutral, not_among
 from ele_graphs.molecules.molecule import Fragments, Molecule, shown
 
@@ -34,6 +33,14 @@ ELEMENTS = ("C", "N", "O", "F")
 BONDS: tuple[Bond, ...] = ("single", "double", "triple")
 DROPPED = ("stereo", "charges", "isotopes", "radicals")
 ORDERS: dict[str, int] = {"single": 1, "double": 2, "triple": 3, "quadruple": 4}
+
+
+class MoleculeTexts(TextFormat[Molecule]):
+    """SMILES, with several fragments read as the option `fragments` says."""
+
+    def parse(self, text: str) -> Molecule:
+        """A molecule from its SMILES, or from a graph as JSON."""
+        return MoleculeSpace.read(text, self.options.get("fragments"))
 
 
 class MoleculeShow(GraphShow[Any]):
@@ -134,7 +141,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
     config: Config
 
     takes = "a SMILES, an RDKit molecule or a Molecule"
-    Constraint = MoleculeConstraint
+    Texts = MoleculeTexts
+    Rules = MoleculeRules
     Show = MoleculeShow
 
     @property
@@ -183,15 +191,11 @@ class MoleculeSpace(GraphSpace[Molecule]):
     @classmethod
     def parse(cls, text: str) -> Molecule:
         """A molecule from its SMILES, or from a graph as JSON. Raises `InvalidOutput` with the reason."""
-        return cls._parse(text)
+        return cls.read(text)
 
     @classmethod
-    def parser(cls, options: Mapping[str, Any]) -> Callable[[str], Molecule]:
-        """`parse`, with several fragments read as `options` say."""
-        return partial(cls._parse, fragments=options.get("fragments"))
-
-    @classmethod
-    def _parse(cls, text: str, fragments: Fragments = None) -> Molecule:
+    def read(cls, text: str, fragments: Fragments = None) -> Molecule:
+        """As `parse`, with several fragments read as the option `fragments` says."""
         if not text.lstrip().startswith("{"):
             return Molecule.from_smiles(text, fragments)
         from ele_graphs.graphs.networkx_space import read_json  # imports networkx, as below: few molecules need it
@@ -218,11 +222,11 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def unrelax(self, point: Graphs) -> Graphs:
         """The likeliest atoms and bonds; with `legal_moves = "valid"` mended to a connected molecule within valence."""
         nearest = super().unrelax(point)
-        rules = self.rules
+        rules = self.valence
         return mended(nearest, point, rules) if rules and rules.connected else nearest
 
     @property
-    def rules(self) -> Rules | None:
+    def valence(self) -> Valence | None:
         """What `search` keeps, by the option `legal_moves`."""
         legal = self.config.legal_moves
         return self._valence_rules(connected=legal == "valid") if legal else None
@@ -239,9 +243,9 @@ class MoleculeSpace(GraphSpace[Molecule]):
         """(B,) bool: whether no atom's bonds add up to more than its element and charge allow."""
         return self._valence_rules(connected=False).hold(batch)
 
-    def _valence_rules(self, *, connected: bool) -> Rules:
+    def _valence_rules(self, *, connected: bool) -> Valence:
         orders = (ORDERS[bond] for bond in self.config.bonds)
-        return Rules((0, *orders), (0, *self._valences), connected)
+        return Valence((0, *orders), (0, *self._valences), connected)
 
     @cached_property
     def _valences(self) -> list[int]:
@@ -270,49 +274,10 @@ class MoleculeSpace(GraphSpace[Molecule]):
         read = read if self.config.charges else read.without_charges()
         return read if self._reason(read) is None else molecule
 
-    def satisfies(self, batch: Graphs, constraint: MoleculeConstraint) -> Tensor:
-        """(N,) bool: whether molecules have the formula, the mass and the substructure that are given."""
-        return self.violation(batch, constraint) == 0
-
-    def violation(self, batch: Graphs, constraint: MoleculeConstraint) -> Tensor:
-        """(N,) floats: atoms too many or too few, a scaled distance of the mass, and 1 for a missing substructure."""
-        return violation(constraint, batch, self._counter, self._contains, self._bits)
-
-    def costly(self, constraint: MoleculeConstraint) -> bool:
-        """Fingerprints are computed by RDKit, molecule by molecule."""
-        return constraint.fingerprint is not None
-
-    def constraints_of(self, batch: Graphs, names: Sequence[str]) -> list[MoleculeConstraint]:
-        """The formula, the mass or the Morgan fingerprint (radius 2, 2,048 bits) of each molecule."""
-        if "fingerprint" in names:
-            own = ({"fingerprint": " ".join(map(str, sorted(bits)))} for bits in self._bits(batch, RADIUS, BITS))
-            others = [name for name in names if name != "fingerprint"]
-            rest = self.constraints_of(batch, others)
-            return [
-                MoleculeConstraint.model_validate({**other.model_dump(), **bits})
-                for other, bits in zip(rest, own, strict=True)
-            ]
-        formulas = map(str, self._counter.compositions(batch))
-        masses = (self._counter(batch).double() @ self._counter.masses.to(batch.device)).tolist()
-        found = ({"formula": formula, "mass": mass} for formula, mass in zip(formulas, masses, strict=True))
-        return [MoleculeConstraint.model_validate({name: own[name] for name in names}) for own in found]
-
     @cached_property
-    def _counter(self) -> AtomCounter:
+    def atom_counter(self) -> AtomCounter:
+        """Counts the atoms of molecules, hydrogens included."""
         return AtomCounter(self.config.elements, (0, *(ORDERS[bond] for bond in self.config.bonds)))
-
-    def _contains(self, batch: Graphs, smarts: str) -> Tensor:
-        from ele_graphs.molecules.rdkit_adapter import has_pattern, read_pattern
-
-        pattern = read_pattern(smarts)
-        found = [has_pattern(molecule.atoms, molecule.bonds, pattern) for molecule in self.unpack(batch)]
-        return torch.tensor(found, dtype=torch.bool)
-
-    def _bits(self, batch: Graphs, radius: int, bits: int) -> list[frozenset[int]]:
-        """The bits of the Morgan fingerprint of each molecule; none for what is not a valid molecule."""
-        from ele_graphs.molecules.rdkit_adapter import morgan_bits
-
-        return [morgan_bits(molecule.atoms, molecule.bonds, radius, bits) for molecule in self.unpack(batch)]
 
     @classmethod
     def infer(cls, objects: Sequence[Molecule | str | Chem.Mol], options: Mapping[str, Any]) -> Config:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ele_core import DataSet
 from ele_graphs.graphs.batch import Graphs
+from ele_graphs.molecules.constraints import MoleculeRules
 from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.ms2mol.spectrum import Spectrum
@@ -45,7 +46,7 @@ class Candidates:
 
     def sets(self, data: DataSet, rows: Tensor, space: MoleculeSpace) -> dict[str, Tensor]:
         """(B, N) bool for each set of candidates, by its name: all, those within 10 ppm, those of the same formula."""
-        known: list[Any] = space.constraints_of(self.batch, ["formula", "mass"])
+        known: list[Any] = MoleculeRules(space).of(self.batch, ["formula", "mass"])
         masses = torch.tensor([each.mass for each in known], dtype=torch.float64)
         wanted = torch.tensor([data.inputs[row].neutral_mass for row in rows.tolist()], dtype=torch.float64)
         formulas = {formula: place for place, formula in enumerate(dict.fromkeys(each.formula for each in known))}

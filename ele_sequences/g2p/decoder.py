@@ -75,7 +75,7 @@ class LeftToRight(Decoder):
         )
         for row, constraint in enumerate(constraints):
             if constraint is not None:
-                energies[row, ~problem.space.satisfies(Tokens(beam.tokens[row]), constraint)] = torch.inf
+                energies[row, ~problem.rules.satisfies(Tokens(beam.tokens[row]), constraint)] = torch.inf
         if energies.shape[1] < top_k:
             energies = functional.pad(energies, (0, top_k - energies.shape[1]), value=torch.inf)
         best = energies.topk(top_k, dim=1, largest=False)

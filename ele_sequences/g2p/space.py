@@ -10,7 +10,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from ele_core import ComponentConfig, Drawing, Metric, SparseRows, edit_distances
-from ele_sequences.constraints import SequenceConstraint, violation
+from ele_sequences.constraints import SequenceRules
 from ele_sequences.features import sequence_features
 from ele_sequences.space import SequenceShow, SequenceSpace, Tokens, close_gaps, is_sequence
 from ele_sequences.tokens import split_tokens
@@ -36,6 +36,16 @@ class PhonemeShow(SequenceShow):
         return super().render(*plain)
 
 
+class PhonemeRules(SequenceRules):
+    """Phonemes judged without the letters that they belong to."""
+
+    space: PhonemeSpace
+
+    def tokens(self, batch: Tokens) -> Tensor:
+        """The labels of the phonemes (N, 2 L)."""
+        return self.space.sounds(batch)
+
+
 class PhonemeSpace(SequenceSpace):
     """Phonemes separated by spaces, such as `F OW N`, which may say which letter each belongs to: `F _ OW N _`.
 
@@ -58,6 +68,7 @@ class PhonemeSpace(SequenceSpace):
             return self
 
     config: Config
+    Rules = PhonemeRules
     Show = PhonemeShow
     takes = "phonemes separated by spaces, or a list of them"
 
@@ -97,14 +108,6 @@ class PhonemeSpace(SequenceSpace):
             Metric("edit_distance", "min", self._edits, "insertions, deletions and replacements from the truth"),
             Metric("per", "min", self._edits, PER, size=lambda true: (self.sounds(true) > 0).sum(dim=1)),
         )
-
-    def violation(self, batch: Tokens, constraint: SequenceConstraint) -> Tensor:
-        """(N,) floats: the number of phonemes that are wrong."""
-        return violation(constraint, self.sounds(batch), self.config.alphabet, self.config.separator)
-
-    def constraints_of(self, batch: Tokens, names: Sequence[str]) -> list[SequenceConstraint]:
-        """The number of phonemes of each sequence."""
-        return super().constraints_of(Tokens(self.sounds(batch)), names)
 
     @classmethod
     def infer(cls, objects: Sequence[str | Sequence[str]], options: Mapping[str, Any]) -> ComponentConfig:

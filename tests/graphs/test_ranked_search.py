@@ -55,7 +55,7 @@ def test_an_encoder_that_follows_edges_agrees_with_the_dense_one(options: dict[s
     with torch.random.fork_rng():
         torch.manual_seed(0)
         encoder = RelationalEncoder(RelationalEncoder.Config(width=24, **options), SPACE, 16).eval()
-    graphs, _ = SPACE.moves(SPACE.pack(SMILES))
+    graphs, _ = SPACE.moves.list(SPACE.pack(SMILES))
     dense, along_edges = encoder(SPACE.relax(graphs)), encoder.encode(graphs)
     scale = float(dense.detach().abs().max())
     torch.testing.assert_close(along_edges, dense, rtol=0, atol=1e-5 * max(1.0, scale))
@@ -73,7 +73,7 @@ def test_ranked_search_finds_a_molecule_by_its_embedding(make: object) -> None:
     surrogate: Surrogate = make()
     candidates = SPACE.pack(SMILES)
     if isinstance(surrogate, ContrastiveSurrogate):
-        surrogate.outline_on(SPACE.moves(candidates)[0])
+        surrogate.outline_on(SPACE.moves.list(candidates)[0])
     truth = SPACE.pack(["CCCO", "CC(=O)NC"])
     problem = Problem(SPACE, Candidates(candidates, surrogate.embed(candidates)))
     context = Context(0, torch.device("cpu"), ConsoleMonitor())
@@ -103,13 +103,13 @@ def test_only_the_ranked_neighbours_are_scored(monkeypatch: pytest.MonkeyPatch) 
 def test_a_surrogate_without_an_estimate_scores_all_moves() -> None:
     surrogate = contrastive()
     assert estimated(surrogate, torch.zeros(1, surrogate.dim)) is None
-    surrogate.outline_on(SPACE.moves(SPACE.pack(SMILES))[0])
+    surrogate.outline_on(SPACE.moves.list(SPACE.pack(SMILES))[0])
     assert estimated(surrogate, torch.zeros(1, surrogate.dim)) is not None
 
 
 def test_the_estimate_is_saved_with_the_weights_and_models_without_one_load() -> None:
     fitted, other = contrastive(), contrastive(seed=1)
-    fitted.outline_on(SPACE.moves(SPACE.pack(SMILES))[0])
+    fitted.outline_on(SPACE.moves.list(SPACE.pack(SMILES))[0])
     queries = torch.randn(3, fitted.dim, generator=torch.Generator().manual_seed(0))
     other.restore(fitted.state())
     expected, restored = estimated(fitted, queries), estimated(other, queries)
@@ -128,7 +128,7 @@ def test_a_damaged_estimate_is_refused(weight: torch.Tensor) -> None:
 
 def test_the_estimate_orders_moves_better_than_chance() -> None:
     surrogate, candidates = contrastive(), SPACE.pack(SMILES)
-    moved, row = SPACE.moves(candidates)
+    moved, row = SPACE.moves.list(candidates)
     surrogate.outline_on(moved)
     queries = surrogate.embed(candidates)
     estimate = estimated(surrogate, queries)

@@ -191,7 +191,7 @@ assert torch.equal((gradient * (1 - 2 * labels))[~idle], convex.gains(labels, gr
     "rules-of-structures": """
 assert {result.status for result in results} == {"passed", "skipped"}
 gradient = space.relax(batch).map(lambda heads: torch.randn(heads.shape, generator=torch.Generator().manual_seed(0)))
-ahead, _ = space.neighbours(batch, gradient)
+ahead, _ = space.moves.neighbours(batch, gradient)
 steps = ((space.relax(ahead).heads - space.relax(batch).heads) * gradient.heads).sum(dim=(1, 2))
 assert torch.equal(steps, steps.sort().values)
 """,

@@ -68,7 +68,7 @@ def test_insertions_are_all_sequences_with_one_token_more_before_one_of_theirs(o
 
 @given(texts)
 def test_the_neighbours_are_all_sequences_one_edit_away(text):
-    moved, _ = SPACE.neighbours(SPACE.pack([text]))
+    moved, _ = SPACE.moves.neighbours(SPACE.pack([text]))
     places = range(len(text) + 1)
     removed = {text[:p] + text[p + 1 :] for p in places}
     replaced = {text[:p] + letter + text[p + 1 :] for p in range(len(text)) for letter in "abc"}
@@ -80,7 +80,7 @@ def test_the_neighbours_are_all_sequences_one_edit_away(text):
 def test_moves_are_sorted_by_the_first_order_change_of_the_loss(objects, seed):
     batch = SPACE.pack(objects)
     gradient = torch.randn(len(objects), 6, 4, generator=torch.Generator().manual_seed(seed))
-    moved, row = SPACE.moves(batch, Tokens(gradient))
+    moved, row = SPACE.moves.along(batch, Tokens(gradient))
     assert row.tolist() == sorted(row.tolist())
     one_hot = torch.nn.functional.one_hot
     before = one_hot(batch.tokens.long(), 4).float()[row]

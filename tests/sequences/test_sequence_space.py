@@ -88,7 +88,7 @@ def test_views_follow_their_generator():
 
 def test_neighbours_are_one_edit_away_and_inside_the_space():
     batch = SPACE.pack(["ab", ""])
-    moved, owner = SPACE.neighbours(batch)
+    moved, owner = SPACE.moves.neighbours(batch)
     assert is_packed(moved)
     around = {text for text, row in zip(SPACE.unpack(moved), owner.tolist(), strict=True) if row == 0}
     assert {"b", "a", "bb", "cb", "aa", "ac", "aba", "abb", "abc", "aab", "bab", "cab", "acb"} == around
@@ -170,8 +170,8 @@ def test_text_stands_for_itself_in_a_cell():
 )
 def test_the_separator_is_found_where_few_tokens_occur_again(texts, separator):
     assert find_separator(texts) == separator
-    assert SequenceSpace.infer_format(texts, {}) == {"separator": separator}
-    assert SequenceSpace.infer_format(texts, {"separator": "-"}) == {}
+    assert SequenceSpace.Texts.infer(texts, {}) == {"separator": separator}
+    assert SequenceSpace.Texts.infer(texts, {"separator": "-"}) == {}
 
 
 def test_many_different_words_are_read_as_characters():

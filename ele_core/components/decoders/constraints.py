@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ele_core.errors import ConfigError, DataError, counted
-from ele_core.interfaces import OutputSpace
+from ele_core.optional import Rules
 from ele_core.types import Decoding, Problem
 
 JUDGED = 32
@@ -20,14 +20,12 @@ JUDGED = 32
 REMEMBERED = 256
 """Constraints whose satisfying candidates are kept."""
 
-Space = OutputSpace[Any, Any]
-
 
 @dataclasses.dataclass(frozen=True)
 class Constraints:
     """The constraints of B inputs, with equal ones listed once."""
 
-    space: Space
+    rules: Rules[Any]
     distinct: list[Any]
     group: Tensor
     """(B,) int64: the place of each input's constraint among `distinct`; −1: it has none."""
@@ -44,7 +42,7 @@ class Constraints:
             if place == len(distinct):
                 distinct.append(constraint)
             group.append(place)
-        return cls(problem.space, distinct, torch.tensor(group, device=device)) if distinct else None
+        return cls(problem.rules, distinct, torch.tensor(group, device=device)) if distinct else None
 
     def rows(self, first: int, end: int) -> Constraints:
         """Those of the inputs from `first` up to `end`."""
@@ -53,7 +51,7 @@ class Constraints:
     @cached_property
     def costly(self) -> Tensor:
         """(B,) bool: whether the constraint of each input is costly to judge."""
-        found = torch.tensor([*map(self.space.costly, self.distinct), False], device=self.group.device)
+        found = torch.tensor([*map(self.rules.costly, self.distinct), False], device=self.group.device)
         return found[self.group]
 
     @property
@@ -63,11 +61,11 @@ class Constraints:
 
     def violation(self, structures: Any, owner: Tensor) -> Tensor:
         """(N,) floats: the violation of structure n by the constraint of input `owner[n]`; 0 if that has none."""
-        return self._judged(self.space.violation, structures, owner, torch.zeros(len(owner), device=owner.device))
+        return self._judged(self.rules.violation, structures, owner, torch.zeros(len(owner), device=owner.device))
 
     def satisfied(self, structures: Any, owner: Tensor) -> Tensor:
         """(N,) bool: whether structure n satisfies the constraint of input `owner[n]`."""
-        return self._judged(self.space.satisfies, structures, owner, torch.ones_like(owner, dtype=torch.bool))
+        return self._judged(self.rules.satisfies, structures, owner, torch.ones_like(owner, dtype=torch.bool))
 
     def _judged(self, judge: Callable[[Any, Any], Tensor], structures: Any, owner: Tensor, found: Tensor) -> Tensor:
         """Fill `found` (N,) with the judgement of each structure, constraint by constraint."""
@@ -105,7 +103,7 @@ def satisfying_rows(problem: Problem, constraint: Any) -> Tensor:
     if name not in known:
         if len(known) >= REMEMBERED:
             del known[next(iter(known))]
-        known[name] = problem.space.satisfies(problem.candidates.batch, constraint).nonzero().flatten().cpu()
+        known[name] = problem.rules.satisfies(problem.candidates.batch, constraint).nonzero().flatten().cpu()
     return known[name]
 
 

@@ -17,6 +17,7 @@ from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.joining import concatenated
 from ele_core.interfaces import ComponentConfig, Decoder, Energy
 from ele_core.numerics.keys import mix, ranks
+from ele_core.optional import PartMoves
 from ele_core.runtime.context import Context
 from ele_core.types import Decoding, Problem, Trace
 
@@ -265,13 +266,14 @@ class BeamSearch:
 
         `_expand` removes repeated ones.
         """
-        space, limit = self.problem.space, self.config.moves
-        estimate = self.energy.near(beam.structures, beam.owner) if space.ranks_moves else None
-        if estimate is not None:
-            return *space.best_moves(beam.structures, estimate, REPEATS * self._limit), True
+        moves, limit = self.problem.space.moves, self.config.moves
+        if isinstance(moves, PartMoves):
+            estimate = self.energy.near(beam.structures, beam.owner)
+            if estimate is not None:
+                return *moves.best(beam.structures, estimate, REPEATS * self._limit), True
         if limit is None:
-            return *space.moves(beam.structures), False
-        return *space.neighbours(beam.structures, self._gradient(beam), limit), False
+            return *moves.list(beam.structures), False
+        return *moves.neighbours(beam.structures, self._gradient(beam), limit), False
 
     @property
     def _limit(self) -> int:

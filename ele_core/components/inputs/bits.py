@@ -23,6 +23,7 @@ from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.numerics.sparse import SparseRows, nearest_rows
 from ele_core.numerics.sparse_vectors import SparseVector
 from ele_core.numerics.tensors import Tensors
+from ele_core.types import Reads
 
 FeatureSet: TypeAlias = "Mapping[int, int] | AnySet[int] | SparseVector | npt.NDArray[Any] | Sequence[float]"
 """One input: the count of each feature by its number, a set of numbers, or a vector of counts, sparse or dense."""
@@ -79,8 +80,7 @@ class BitsInput(InputSpace[FeatureSet]):
 
     config: Config
     Batch: ClassVar[type[Tensors]] = Bits
-    takes_vectors: ClassVar[bool] = True
-    default_for_vectors: ClassVar[bool] = False
+    reads: ClassVar[Reads] = "vectors"
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)

@@ -25,7 +25,7 @@ from ele_core.extras import installed, missing
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.numerics.tensors import Tensors
-from ele_core.types import Drawing
+from ele_core.types import Drawing, Reads
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 """(H, W, C)."""
@@ -79,7 +79,7 @@ class ImageInput(InputSpace[Any]):
 
     config: Config
     Batch: ClassVar[type[Tensors]] = Pictures
-    takes_arrays: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "arrays"
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)

@@ -19,6 +19,7 @@ from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import ComponentConfig, InputSpace
 from ele_core.numerics.sparse import nearest_rows
 from ele_core.numerics.tensors import Tensors
+from ele_core.types import Reads
 
 Vector: TypeAlias = npt.NDArray[np.float64] | Sequence[float]
 """One input: an array of shape (D,), or any sequence of numbers; one number is a vector of one."""
@@ -46,7 +47,7 @@ class VectorInput(InputSpace[Vector]):
 
     config: Config
     Batch: ClassVar[type[Tensors]] = Vectors
-    takes_vectors: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "vectors by default"
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)

@@ -17,6 +17,7 @@ from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.energies import SquaredDistance
 from ele_core.interfaces import ComponentConfig, Encoder, Energy, NetworkLearner, OutputSpace, Surrogate
+from ele_core.optional import PartMoves
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
@@ -69,7 +70,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         choice = self.config.encoder
         self.encoder: Encoder = create_part(self, "encoder", choice, space, self.dim, path="surrogate.encoder")
         self.network = self.encoder.eval()
-        self.outline = Outline.empty(self.dim) if space.ranks_moves else None
+        self.outline = Outline.empty(self.dim) if isinstance(space.moves, PartMoves) else None
 
     @property
     def dim(self) -> int:

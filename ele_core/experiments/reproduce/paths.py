@@ -54,11 +54,11 @@ def follow(
         batch, step = trace.structures[place][own], int(trace.steps[place])
         structure = space.unpack(batch)[0]
         energy, value = float(trace.energies[place][number]), float(metric.values(batch, truths[own])[0])
-        steps.append({"step": step, "structure": space.format(structure), "energy": energy, metric.name: value})
+        steps.append({"step": step, "structure": space.texts.format(structure), "energy": energy, metric.name: value})
         caption = [f"step {step}", f"energy {energy:.3f}, {metric.name} {value:g}"]
         cells.append(Cell(space.show.render(structure, truth), caption))
-    cells.append(Cell(space.show.render(truth), ["truth", space.format(truth)]))
-    return {"truth": space.format(truth), "steps": steps}, cells
+    cells.append(Cell(space.show.render(truth), ["truth", space.texts.format(truth)]))
+    return {"truth": space.texts.format(truth), "steps": steps}, cells
 
 
 def evenly(count: int, pictures: int) -> list[int]:

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 import torch
 
-from ele_core import OutputSpace, PartEnergies
+from ele_core import PartEnergies, PartMoves
 from ele_core.testing import check_output_space
 from ele_graphs.coloring.parts import Motifs
 from ele_graphs.coloring.pictures import draw
@@ -98,8 +98,8 @@ def test_compiled_best_moves_are_those_on_tensors(squares: float) -> None:
     space = space_of(8, far=0.5, flaps=1.0, kite=1.0)
     batch = cells(12, space)
     estimate = PartEnergies(torch.randn(12, 64, generator=torch.Generator().manual_seed(0)), squares)
-    found, row = space.best_moves(batch, estimate, 20)
-    expected, expected_row = OutputSpace.best_moves(space, batch, estimate, 20)
+    found, row = space.moves.best(batch, estimate, 20)
+    expected, expected_row = PartMoves.best(space.moves, batch, estimate, 20)
     assert torch.equal(row, expected_row)
     energies = [estimate[row].of(space.features(moved)) for moved in (found, expected)]
     assert torch.allclose(*energies, rtol=1e-3, atol=1e-3)
@@ -107,7 +107,7 @@ def test_compiled_best_moves_are_those_on_tensors(squares: float) -> None:
 
 def test_moves_never_lead_to_neighbours_of_the_same_colour() -> None:
     space = space_of(8)
-    moved, _ = space.moves(cells(10, space))
+    moved, _ = space.moves.list(cells(10, space))
     assert len(moved) > 500
     assert not ((moved.nodes[:, :, None] == moved.nodes[:, None, :]) & (moved.edges != 0)).any()
 
@@ -117,7 +117,7 @@ def test_keys_are_equal_exactly_for_isomorphic_graphs(max_nodes: int) -> None:
     """Of drawn graphs and of all graphs one edit away from some of them."""
     space = space_of(max_nodes)
     drawn = cells(300, space)
-    batch = Graphs.cat([drawn, space.moves(drawn[:2])[0]])
+    batch = Graphs.cat([drawn, space.moves.list(drawn[:2])[0]])
     objects, keys = space.unpack(batch), [tuple(key) for key in space.keys(batch).tolist()]
     similar: dict[object, list[int]] = {}
     for row, graph in enumerate(objects):

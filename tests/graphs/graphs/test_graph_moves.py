@@ -32,7 +32,7 @@ def test_all_graphs_at_distance_one_and_all_one_node_larger_are_found() -> None:
     )
     added_with_an_edge = (everything.sizes == 3) & (distance == 2)
     near = everything[(distance == 1) & (everything.sizes <= 2) | added_with_an_edge & connected(everything, 2)]
-    found, _ = SPACE.neighbours(start)
+    found, _ = SPACE.moves.neighbours(start)
     keys = {tuple(key) for key in SPACE.keys(found).tolist()}
     assert {tuple(key) for key in SPACE.keys(near).tolist()} <= keys
 
@@ -49,12 +49,12 @@ def test_the_gradient_of_a_linear_loss_ranks_moves_by_its_true_change() -> None:
         relaxed, own = SPACE.relax(batch), weights[rows]
         return (relaxed.nodes * own.nodes).sum(dim=(1, 2)) + (relaxed.edges * own.edges).sum(dim=(1, 2, 3))
 
-    found, owner = SPACE.neighbours(graphs, weights)
+    found, owner = SPACE.moves.neighbours(graphs, weights)
     change = loss(found, owner) - loss(graphs[owner], owner)
     for row in range(12):
         own = change[owner == row]
         assert (own[1:] >= own[:-1] - 1e-4).all()
-    best, best_owner = SPACE.neighbours(graphs, weights, limit=3)
+    best, best_owner = SPACE.moves.neighbours(graphs, weights, limit=3)
     assert torch.equal(best_owner, torch.arange(12).repeat_interleave(3))
     first = change[torch.searchsorted(owner, torch.arange(12))]
     assert torch.allclose((loss(best, best_owner) - loss(graphs[best_owner], best_owner))[::3], first, atol=1e-4)
@@ -62,13 +62,13 @@ def test_the_gradient_of_a_linear_loss_ranks_moves_by_its_true_change() -> None:
 
 def test_a_full_graph_does_not_grow_and_a_single_node_does_not_go() -> None:
     full = from_lists([[1] * 5], [[(i, i + 1, 1) for i in range(4)]], 5)
-    assert SPACE.neighbours(full)[0].sizes.max() == 5
+    assert SPACE.moves.neighbours(full)[0].sizes.max() == 5
     single = from_lists([[1]], [[]], 5)
-    assert SPACE.neighbours(single)[0].sizes.min() == 1
+    assert SPACE.moves.neighbours(single)[0].sizes.min() == 1
 
 
 def test_no_graphs_have_no_neighbours() -> None:
-    found, owner = SPACE.neighbours(from_lists([], [], 5))
+    found, owner = SPACE.moves.neighbours(from_lists([], [], 5))
     assert len(found) == len(owner) == 0
 
 
@@ -87,5 +87,5 @@ def connected(graphs: Graphs, edges: int) -> torch.Tensor:
 def test_a_node_is_inserted_into_an_edge_of_each_label() -> None:
     start = from_lists([[1, 2]], [[(0, 1, 2)]], 3)
     wanted = from_lists([[1, 2, label] for label in (1, 2, 3)], [[(0, 2, 2), (1, 2, 2)]] * 3, 3)
-    keys = {tuple(key) for key in SPACE.keys(SPACE.neighbours(start)[0]).tolist()}
+    keys = {tuple(key) for key in SPACE.keys(SPACE.moves.neighbours(start)[0]).tolist()}
     assert {tuple(key) for key in SPACE.keys(wanted).tolist()} <= keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ele_core import OutputSpace, PartEnergies
+from ele_core import PartEnergies, PartMoves
 from ele_graphs.graphs import keys as graph_keys_module
 from ele_graphs.graphs.batch import Graphs, repad
 from ele_graphs.graphs.keys import graph_keys
@@ -42,7 +42,7 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_compiled_keys_are_those_on_tensors(molecules: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
-    moved, _ = SPACE.moves(molecules)
+    moved, _ = SPACE.moves.list(molecules)
     on_tensors(monkeypatch)
     expected = graph_keys(moved)
     monkeypatch.setattr(graph_keys_module, "COMPILED_FROM", 0)
@@ -59,14 +59,14 @@ def test_compiled_best_moves_are_those_on_tensors(molecules: Graphs, legal_moves
     generator = torch.Generator().manual_seed(0)
     estimate = PartEnergies(torch.randn(len(molecules), 100, generator=generator), squares)
     limit = 30
-    found, row = space.best_moves(molecules, estimate, limit)
-    expected, expected_row = OutputSpace.best_moves(space, molecules, estimate, limit)
+    found, row = space.moves.best(molecules, estimate, limit)
+    expected, expected_row = PartMoves.best(space.moves, molecules, estimate, limit)
     assert torch.equal(row, expected_row)
     energies, least = (estimate[row].of(space.features(batch)) for batch in (found, expected))
     torch.testing.assert_close(energies, least, rtol=1e-4, atol=1e-3)
-    everything, _ = space.best_moves(molecules[-1:], estimate[torch.tensor([-1])], 100_000)
-    assert len(everything) <= len(space.moves(molecules[-1:])[0])
-    known = {tuple(key) for key in space.keys(space.moves(molecules[-1:])[0]).tolist()}
+    everything, _ = space.moves.best(molecules[-1:], estimate[torch.tensor([-1])], 100_000)
+    assert len(everything) <= len(space.moves.list(molecules[-1:])[0])
+    known = {tuple(key) for key in space.keys(space.moves.list(molecules[-1:])[0]).tolist()}
     listed = {tuple(key) for key in space.keys(everything).tolist()}
     assert listed <= known
     assert len(listed) > 0.99 * len(known), "moves with equal estimates are left out, but not other structures"
@@ -77,10 +77,10 @@ def test_graphs_that_break_the_rules_have_best_moves_too() -> None:
     broken = SPACE.pack(["CCO", "CCO"])
     broken.edges[0] = 0  # three atoms without bonds
     estimate = PartEnergies(torch.randn(2, 8, generator=torch.Generator().manual_seed(0)))
-    found, row = SPACE.best_moves(broken, estimate, 1000)
-    assert SPACE.rules is not None
-    assert SPACE.rules.hold(found).all()
-    alone, _ = SPACE.best_moves(broken[1:], estimate[torch.tensor([1])], 1000)
+    found, row = SPACE.moves.best(broken, estimate, 1000)
+    assert SPACE.valence is not None
+    assert SPACE.valence.hold(found).all()
+    alone, _ = SPACE.moves.best(broken[1:], estimate[torch.tensor([1])], 1000)
     assert (row == 1).sum() == len(alone) > 20
     assert (row == 0).sum() == 0, "no single edit connects three atoms"
 
@@ -109,8 +109,8 @@ def test_any_space_of_graphs_ranks_its_moves() -> None:
     space = PaddedGraphSpace(PaddedGraphSpace.Config(node_labels=("a", "b"), edge_labels=("x",), max_nodes=6))
     batch = space.pack(space.examples())
     estimate = PartEnergies(torch.randn(len(batch), 16, generator=torch.Generator().manual_seed(1)))
-    found, row = space.best_moves(batch, estimate, 5)
-    expected, expected_row = OutputSpace.best_moves(space, batch, estimate, 5)
+    found, row = space.moves.best(batch, estimate, 5)
+    expected, expected_row = PartMoves.best(space.moves, batch, estimate, 5)
     assert torch.equal(row, expected_row)
     torch.testing.assert_close(
         estimate[row].of(space.features(found)), estimate[row].of(space.features(expected)), rtol=1e-4, atol=1e-4
@@ -139,8 +139,8 @@ def test_resonance_forms_are_one_molecule() -> None:
 def test_symmetric_molecules_have_all_their_neighbours_among_the_best_moves(smiles: str) -> None:
     batch = SPACE.pack([smiles])
     estimate = PartEnergies(torch.randn(1, 64, generator=torch.Generator().manual_seed(0)))
-    found, _ = SPACE.best_moves(batch, estimate, 10_000)
-    everything, _ = SPACE.moves(batch)
+    found, _ = SPACE.moves.best(batch, estimate, 10_000)
+    everything, _ = SPACE.moves.list(batch)
     distinct = {tuple(key) for key in SPACE.keys(everything).tolist()}
     assert {tuple(key) for key in SPACE.keys(found).tolist()} == distinct
     assert len(found) <= 2 * len(distinct)

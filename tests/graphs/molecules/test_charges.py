@@ -117,7 +117,7 @@ def test_neutral_elements_have_the_bonds_of_the_periodic_table() -> None:
 
 def test_search_reaches_charges_and_stays_with_valid_molecules() -> None:
     space = inferred("C[N+](=O)[O-]", "CN(O)O", "[Cl-]", max_atoms=5)
-    moved, _ = space.neighbours(space.pack(["CN(O)O", "C[N+](=O)[O-]", "C[NH2+]C"]))
+    moved, _ = space.moves.neighbours(space.pack(["CN(O)O", "C[N+](=O)[O-]", "C[NH2+]C"]))
     molecules = space.unpack(moved)
     assert all(molecule.valid for molecule in molecules)
     assert {"C[NH+](O)O", "CN([O-])O", "C[N+](=O)O"} <= {molecule.smiles for molecule in molecules}

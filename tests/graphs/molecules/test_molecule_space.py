@@ -102,7 +102,7 @@ def test_views_may_be_no_molecules_and_are_still_in_the_space() -> None:
 def test_legal_moves_leave_no_atom_with_too_many_bonds() -> None:
     start = ["CCO", "C#N", "CC(=O)F"]
     free, legal = (MoleculeSpace(MoleculeSpace.Config(legal_moves=legal)) for legal in (False, True))
-    everything, some = free.neighbours(free.pack(start)), legal.neighbours(legal.pack(start))
+    everything, some = free.moves.neighbours(free.pack(start)), legal.moves.neighbours(legal.pack(start))
     within = legal.within_valence(everything[0])
     assert 0 < int(within.sum()) < len(within)
     assert torch.equal(some[0].edges, everything[0].edges[within])
@@ -135,18 +135,22 @@ def with_broken_ones(smiles: list[str]) -> Graphs:
     return Graphs.cat([SPACE.pack(smiles), broken])
 
 
+def listed(space, batch, gradient):
+    return space.moves.list(batch) if gradient is None else space.moves.along(batch, gradient)
+
+
 def test_valid_moves_are_all_moves_to_connected_molecules_within_valence() -> None:
     start = with_broken_ones(["CCO", "C#N", "CC(=O)F", "C1CC1CO", "C1CC1C2CC2", "C[N+](=O)[O-]", "c1ccccc1", "C"])
     free, bonds = (MoleculeSpace(MoleculeSpace.Config(legal_moves=legal)) for legal in (False, True))
     point = SPACE.relax(start)
     gradient = point.map(lambda part: torch.randn(part.shape, generator=torch.Generator().manual_seed(0)))
     for ranked_by in (None, gradient):
-        everything, owner = free.moves(start, ranked_by)
+        everything, owner = listed(free, start, ranked_by)
         within, connected = free.within_valence(everything), component_counts(everything) == 1
         assert (within & ~connected).any()
         assert (connected & ~within).any()
         for space, kept in ((bonds, within), (SPACE, within & connected)):
-            moved, row = space.moves(start, ranked_by)
+            moved, row = listed(space, start, ranked_by)
             assert torch.equal(row, owner[kept])
             assert torch.equal(moved.nodes, everything.nodes[kept])
             assert torch.equal(moved.edges, everything.edges[kept])
@@ -154,7 +158,7 @@ def test_valid_moves_are_all_moves_to_connected_molecules_within_valence() -> No
 
 def test_every_valid_move_leads_to_a_valid_molecule() -> None:
     space = MoleculeSpace(MoleculeSpace.Config(elements=("C", "N", "O", "S", "P", "Cl"), max_atoms=7))
-    moved, _ = space.neighbours(space.pack(["CS(=O)(=O)C", "OP(O)O", "C1CC1Cl", "C#N", "C[N+](=O)[O-]"]))
+    moved, _ = space.moves.neighbours(space.pack(["CS(=O)(=O)C", "OP(O)O", "C1CC1Cl", "C#N", "C[N+](=O)[O-]"]))
     assert len(moved) > 100
     assert all(molecule.valid for molecule in space.unpack(moved))
 
@@ -182,7 +186,7 @@ def test_the_least_likely_bond_gives_way_and_the_largest_part_stays() -> None:
 def test_options_of_version_0_1_0_keep_their_meaning() -> None:
     chain = SPACE.pack(["CCC"])
     old = MoleculeSpace(MoleculeSpace.Config.model_validate({"legal_moves": True}))
-    assert (component_counts(old.moves(chain)[0]) > 1).any()
+    assert (component_counts(old.moves.list(chain)[0]) > 1).any()
     apart = from_lists([[1, 1]], [[]], 9)
     assert component_counts(old.unrelax(old.relax(apart))).tolist() == [2]
 
@@ -230,9 +234,9 @@ def test_several_fragments_are_refused_or_the_largest_is_taken() -> None:
         "OO",
         "OO",
     ]
-    assert MoleculeSpace.parser({"fragments": "largest"})("CCO.Cl").smiles == "CCO"
+    assert MoleculeSpace.Texts(MoleculeSpace, {"fragments": "largest"}).parse("CCO.Cl").smiles == "CCO"
     with pytest.raises(InvalidOutput):
-        MoleculeSpace.parser({})("CCO.Cl")
+        MoleculeSpace.Texts(MoleculeSpace, {}).parse("CCO.Cl")
 
 
 def test_options_newer_than_0_1_0_are_off_so_that_its_runs_resume() -> None:

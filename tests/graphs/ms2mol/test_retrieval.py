@@ -66,10 +66,10 @@ def test_candidates_of_the_same_formula_or_mass_satisfy_the_constraint_of_the_sp
     rows = prepared.data.test[:5]
     sets = candidates.sets(prepared.data, rows, SPACE)
     for number, row in enumerate(rows.tolist()):
-        (constraint,) = SPACE.constraints_of(candidates.batch[candidates.place[[row]]], ["formula"])
-        assert torch.equal(sets["same formula"][number], SPACE.satisfies(candidates.batch, constraint))
-        within = SPACE.Constraint(mass=prepared.data.inputs[row].neutral_mass, ppm=10)
-        assert torch.equal(sets["10 ppm"][number], SPACE.satisfies(candidates.batch, within))
+        (constraint,) = SPACE.rules.of(candidates.batch[candidates.place[[row]]], ["formula"])
+        assert torch.equal(sets["same formula"][number], SPACE.rules.satisfies(candidates.batch, constraint))
+        within = SPACE.rules.Constraint(mass=prepared.data.inputs[row].neutral_mass, ppm=10)
+        assert torch.equal(sets["10 ppm"][number], SPACE.rules.satisfies(candidates.batch, within))
 
 
 def test_the_modified_cosine_of_a_spectrum_with_itself_is_one() -> None:

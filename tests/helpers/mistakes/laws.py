@@ -463,9 +463,8 @@ class AugmentsByShuffling(Words):
 
 @laws("check_neighbours_follow_the_gradient")
 class MovesByTheFirstRow(Words):
-    """`moves` ranks the moves of every row by the gradient of the first one."""
+    """`along` ranks the moves of every row by the gradient of the first one."""
 
-    def moves(self, batch, gradient=None):
-        if gradient is not None:
-            gradient = gradient[torch.zeros(len(batch), dtype=torch.long)]
-        return super().moves(batch, gradient)
+    class Moves(Words.Moves):
+        def along(self, batch, gradient):
+            return super().along(batch, gradient[torch.zeros(len(batch), dtype=torch.long)])

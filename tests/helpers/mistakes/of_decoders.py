@@ -113,7 +113,7 @@ def improved(found, function, problem):
     """The best of the answers and their neighbours."""
     if found.top_k > 1:
         return found
-    moved, owner = problem.space.neighbours(found.best)
+    moved, owner = problem.space.moves.neighbours(found.best)
     energy = function.of(moved, owner)
     structures, energies = [], []
     for row in range(len(function)):

@@ -240,39 +240,44 @@ class AugmentsInPlace(Plain):
 
 @caught_by("check_neighbours_are_inside")
 class MovesIntoGaps(Plain):
-    def moves(self, batch, gradient=None):
-        return OutputSpace.moves(self, batch, gradient)
+    class Moves(Plain.Moves):
+        def list(self, batch):
+            return OutputSpace.Moves.list(self, batch)
 
 
 @caught_by("check_neighbours_are_inside")
 class MovesOutOfOrder(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        moved, owner = super().neighbours(batch, gradient, limit)
-        return moved[torch.arange(len(moved)).flip(0)], owner.flip(0)
+    class Moves(Plain.Moves):
+        def neighbours(self, batch, gradient=None, limit=None):
+            moved, owner = super().neighbours(batch, gradient, limit)
+            return moved[torch.arange(len(moved)).flip(0)], owner.flip(0)
 
 
 @caught_by("check_neighbours_belong_to_their_rows")
 class MovesOfOtherRows(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        moved, owner = super().neighbours(batch, gradient, limit)
-        return moved[torch.arange(len(moved)).flip(0)], owner
+    class Moves(Plain.Moves):
+        def neighbours(self, batch, gradient=None, limit=None):
+            moved, owner = super().neighbours(batch, gradient, limit)
+            return moved[torch.arange(len(moved)).flip(0)], owner
 
 
 @caught_by("check_neighbours_are_different")
 class MovesThatChangeNothing(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        moved, owner = super().neighbours(batch, gradient)
-        order = torch.cat([owner, torch.arange(len(batch))]).argsort(stable=True)
-        together, rows = Tokens.cat([moved, batch])[order], torch.cat([owner, torch.arange(len(batch))])[order]
-        return first_of_each_row(together, rows, limit)
+    class Moves(Plain.Moves):
+        def neighbours(self, batch, gradient=None, limit=None):
+            moved, owner = super().neighbours(batch, gradient)
+            order = torch.cat([owner, torch.arange(len(batch))]).argsort(stable=True)
+            together, rows = Tokens.cat([moved, batch])[order], torch.cat([owner, torch.arange(len(batch))])[order]
+            return first_of_each_row(together, rows, limit)
 
 
 @caught_by("check_neighbours_are_different")
 class MovesTwice(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        moved, owner = super().neighbours(batch, gradient)
-        twice = torch.arange(len(moved)).repeat_interleave(2)
-        return first_of_each_row(moved[twice], owner[twice], limit)
+    class Moves(Plain.Moves):
+        def neighbours(self, batch, gradient=None, limit=None):
+            moved, owner = super().neighbours(batch, gradient)
+            twice = torch.arange(len(moved)).repeat_interleave(2)
+            return first_of_each_row(moved[twice], owner[twice], limit)
 
 
 def first_of_each_row(moved, owner, limit):
@@ -284,20 +289,23 @@ def first_of_each_row(moved, owner, limit):
 
 @caught_by("check_neighbours_respect_the_limit")
 class MovesWithoutLimit(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        return super().neighbours(batch, gradient)
+    class Moves(Plain.Moves):
+        def neighbours(self, batch, gradient=None, limit=None):
+            return super().neighbours(batch, gradient)
 
 
 @caught_by("check_neighbours_follow_the_gradient")
 class MovesUphill(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        return super().neighbours(batch, None if gradient is None else gradient.map(torch.neg), limit)
+    class Moves(Plain.Moves):
+        def neighbours(self, batch, gradient=None, limit=None):
+            return super().neighbours(batch, None if gradient is None else gradient.map(torch.neg), limit)
 
 
 @caught_by("check_neighbours_follow_the_gradient")
 class LimitsTheWrongOnes(Plain):
-    def neighbours(self, batch, gradient=None, limit=None):
-        return super().neighbours(batch, gradient if limit is None else None, limit)
+    class Moves(Plain.Moves):
+        def neighbours(self, batch, gradient=None, limit=None):
+            return super().neighbours(batch, gradient if limit is None else None, limit)
 
 
 class OneMetric(Plain):
@@ -392,39 +400,44 @@ class CountsInPlace(Plain):
 
 @caught_by("check_constraints_judge_structures")
 class ViolatesNothing(Plain):
-    def violation(self, batch, constraint):
-        return torch.zeros(len(batch))
+    class Rules(Plain.Rules):
+        def violation(self, batch, constraint):
+            return torch.zeros(len(batch))
 
-    def satisfies(self, batch, constraint):
-        return super().violation(batch, constraint) == 0
+        def satisfies(self, batch, constraint):
+            return super().violation(batch, constraint) == 0
 
 
 @caught_by("check_constraints_judge_structures")
 class DoesNotSatisfyItself(Plain):
-    def constraints_of(self, batch, names):
-        return super().constraints_of(batch.map(lambda tokens: tokens.flip(0)), names)
+    class Rules(Plain.Rules):
+        def of(self, batch, names):
+            return super().of(batch.map(lambda tokens: tokens.flip(0)), names)
 
 
 @caught_by("check_constraints_judge_structures")
 class ViolatesByOtherRows(Plain):
-    def satisfies(self, batch, constraint):
-        return super().violation(batch, constraint) == 0
+    class Rules(Plain.Rules):
+        def satisfies(self, batch, constraint):
+            return super().violation(batch, constraint) == 0
 
-    def violation(self, batch, constraint):
-        found = super().violation(batch, constraint)
-        return found * (1 + found.sum())
+        def violation(self, batch, constraint):
+            found = super().violation(batch, constraint)
+            return found * (1 + found.sum())
 
 
 @caught_by("check_constraints_judge_structures")
 class SatisfiesInNumbers(Plain):
-    def satisfies(self, batch, constraint):
-        return super().satisfies(batch, constraint).float()
+    class Rules(Plain.Rules):
+        def satisfies(self, batch, constraint):
+            return super().satisfies(batch, constraint).float()
 
 
 @caught_by("check_constraints_judge_structures")
 class JudgesNothing(Plain):
-    def satisfies(self, batch, constraint):
-        return OutputSpace.satisfies(self, batch, constraint)
+    class Rules(Plain.Rules):
+        def satisfies(self, batch, constraint):
+            raise NotImplementedError
 
 
 @caught_by("check_options_are_documented")

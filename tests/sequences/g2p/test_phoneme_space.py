@@ -55,8 +55,8 @@ def test_wer_and_per_count_all_words_together():
 
 def test_constraints_are_on_phonemes():
     batch = SPACE.pack(["F _ OW N _", "F IH K+S"])
-    four = SPACE.Constraint(length=4)
-    assert SPACE.satisfies(batch, four).tolist() == [False, True]
+    four = SPACE.rules.Constraint(length=4)
+    assert SPACE.rules.satisfies(batch, four).tolist() == [False, True]
 
 
 def expected_energy(surrogate, query, tokens, spoken_before):
@@ -127,7 +127,7 @@ def test_several_answers_are_different_phonemes_and_satisfy_the_constraint():
     query = 0.2 * surrogate.embed(SPACE.pack(["F _ OW N _"]))
     free = LeftToRight().decode(surrogate.energy(query), problem(surrogate), top_k=3, context=Context())
     assert len({tuple(key) for key in SPACE.keys(free.structures).tolist()}) == 3
-    bound = problem(surrogate, constraints=[SPACE.Constraint(length=4)])
+    bound = problem(surrogate, constraints=[SPACE.rules.Constraint(length=4)])
     (answer,) = SPACE.unpack(LeftToRight().decode(surrogate.energy(query), bound, context=Context()).best)
     assert len(answer.split()) == 4
 

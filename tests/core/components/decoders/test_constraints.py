@@ -69,7 +69,7 @@ def test_every_answer_satisfies_the_constraint_of_its_input(decoder, problem, qu
         if constraint is not None:
             there = found.energies[row].isfinite()
             own = found.structures[row * top_k : (row + 1) * top_k][there]
-            assert problem.space.satisfies(own, constraint).all()
+            assert problem.space.rules.satisfies(own, constraint).all()
     repeated = queries.repeat_interleave(top_k, dim=0)
     finite = found.energies.flatten().isfinite()
     expected = problem.energy(repeated).of(found.structures)
@@ -108,28 +108,28 @@ def test_candidates_of_their_own_are_judged_by_the_constraint_of_their_input(dec
     own = Candidates(problem.candidates.batch, problem.candidates.embeddings, owner)
     given = [SequenceConstraint(length=5), *[None] * (len(queries) - 1)]
     found = decode(decoder, queries, constrained(dataclasses.replace(problem, candidates=own), given))
-    kept = problem.space.satisfies(own.batch[owner == 0], given[0])
+    kept = problem.space.rules.satisfies(own.batch[owner == 0], given[0])
     assert found.energies[0].isfinite().all() or not kept.any()
     if found.energies[0].isfinite().all():
-        assert problem.space.satisfies(found.structures[:1], given[0]).all()
+        assert problem.space.rules.satisfies(found.structures[:1], given[0]).all()
 
 
 def test_candidates_gives_the_nearest_that_satisfies(problem, queries):
     constraint = SequenceConstraint(prefix="b")
     found = decode(CandidatesDecoder(), queries, constrained(problem, [constraint] * len(queries)))
-    kept = problem.space.satisfies(problem.candidates.batch, constraint)
+    kept = problem.space.rules.satisfies(problem.candidates.batch, constraint)
     energies = problem.energy(queries).among(problem.candidates[kept])
     torch.testing.assert_close(found.energies[:, 0], energies.amin(dim=1))
 
 
 def test_search_finds_structures_that_satisfy_if_no_candidate_does(problem, queries):
     constraint = SequenceConstraint(prefix="cab", length=5)
-    kept = ~problem.space.satisfies(problem.candidates.batch, SequenceConstraint(prefix="ca"))
+    kept = ~problem.space.rules.satisfies(problem.candidates.batch, SequenceConstraint(prefix="ca"))
     batch, embeddings = problem.candidates.batch[kept], problem.candidates.embeddings[kept]
     narrowed = dataclasses.replace(problem, candidates=Candidates(batch, embeddings))
     found = decode(SearchDecoder(), queries, constrained(narrowed, [constraint] * len(queries)))
     assert found.energies.isfinite().all()
-    assert problem.space.satisfies(found.structures, constraint).all()
+    assert problem.space.rules.satisfies(found.structures, constraint).all()
 
 
 def test_search_finds_the_best_that_satisfies_in_spite_of_a_wrong_query(problem):
@@ -164,13 +164,13 @@ def test_a_trace_ends_at_the_answer(problem, queries):
 
 def test_equal_constraints_are_judged_once(problem, queries, monkeypatch):
     judged: list[SequenceConstraint] = []
-    satisfies = SequenceSpace.satisfies
+    satisfies = SequenceSpace.Rules.satisfies
 
     def noted(self: Any, batch: Any, constraint: SequenceConstraint) -> Tensor:
         judged.append(constraint)
         return satisfies(self, batch, constraint)
 
-    monkeypatch.setattr(SequenceSpace, "satisfies", noted)
+    monkeypatch.setattr(SequenceSpace.Rules, "satisfies", noted)
     fresh = Candidates(problem.candidates.batch, problem.candidates.embeddings)
     given = [SequenceConstraint(prefix="ab"[number % 2]) for number in range(len(queries))]
     for _ in range(2):

@@ -147,7 +147,7 @@ def test_the_trace_is_the_path_of_single_edits_from_a_candidate_to_the_answer(pr
     assert torch.equal(paths[-1], problem.space.keys(found.best))
     assert (paths[-1] != paths[-2]).any(), "the longest path is no longer than it has to be"
     for before, structures, after in zip(paths, found.trace.structures, paths[1:], strict=False):
-        moved, row = problem.space.neighbours(structures)
+        moved, row = problem.space.moves.neighbours(structures)
         reached = torch.cat([row.unsqueeze(1), problem.space.keys(moved)], dim=1)
         step = torch.cat([torch.arange(24).unsqueeze(1), after], dim=1)
         stayed = (before == after).all(dim=1)

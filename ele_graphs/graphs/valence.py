@@ -1,4 +1,4 @@
-"""Rules for the moves of graphs: no node with more edges than its label allows, and no graph that falls apart.
+"""Valence for the moves of graphs: no node with more edges than its label allows, and no graph that falls apart.
 
 An edit is judged at the graph that it starts from, before the result is made: this takes a fraction of the time.
 """
@@ -14,7 +14,7 @@ from ele_graphs.graphs.batch import Graphs, component_counts
 
 
 @dataclass(frozen=True)
-class Rules:
+class Valence:
     """The edges at a node of label t weigh at most capacities[t] together; an edge of label s weighs weights[s]."""
 
     weights: tuple[int, ...]
@@ -42,7 +42,7 @@ class Rules:
         return torch.tensor(self.capacities, device=graphs.device)[graphs.nodes.long()]
 
 
-def legal_edits(graphs: Graphs, rules: Rules) -> tuple[Tensor, ...]:
+def legal_edits(graphs: Graphs, rules: Valence) -> tuple[Tensor, ...]:
     """Whether the nodes that an edit changes keep the rules: a bool for each edit of each family, as in `graph_moves`.
 
     The result of such an edit keeps all rules if its graph does.
