@@ -15,7 +15,7 @@ from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, W
 from ele_core.files.sources import BUFFER, bytes_of, seekable_bytes_of, text_of
 from ele_core.files.text_tables import SEPARATORS, guarded, read_jsonl, read_lines, read_separated
 
-__all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_columns", "read_inputs", "read_table"]
+__all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_columns", "read_table"]
 
 JSONL = (".jsonl", ".ndjson")
 ARRAYS = (".npy", ".npz")
@@ -110,14 +110,6 @@ def read_columns(file: str, columns: Wanted, readers: Readers | None = None) -> 
     """The chosen columns of a file, each as a list of cells, and the SHA-256 of its contents."""
     table = read_table(file, columns, readers)
     return [table.cells(places) for places in table.places(columns)], table.digest
-
-
-def read_inputs(
-    file: str, column: str | None, trained: str | None, readers: Readers | None = None
-) -> tuple[list[Sequence[Cell]], str]:
-    """The column of inputs: `column` if given; else that of the training, if the file has it; else the first."""
-    table = read_table(file, None, readers)
-    return [table.cells(input_places(table, column, trained))], table.digest
 
 
 def input_places(table: Table, column: str | None, trained: str | None) -> list[int]:

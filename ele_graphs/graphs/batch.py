@@ -128,18 +128,6 @@ def permute(graphs: Graphs, order: Tensor) -> Graphs:
     return Graphs(graphs.nodes[rows, order], graphs.edges[rows[:, :, None], order[:, :, None], order[:, None, :]])
 
 
-def repad(graphs: Graphs, max_nodes: int) -> Graphs:
-    """Pad the graphs to `max_nodes`. Raises `ValueError` if a graph is larger."""
-    graphs = compact(graphs)
-    largest = int(graphs.sizes.max()) if len(graphs) else 0
-    if largest > max_nodes:
-        raise ValueError(f"a graph of {largest} nodes does not fit into max_nodes = {max_nodes}")
-    more = max(0, max_nodes - graphs.max_nodes)
-    nodes = torch.nn.functional.pad(graphs.nodes, (0, more))
-    edges = torch.nn.functional.pad(graphs.edges, (0, more, 0, more))
-    return Graphs(nodes[:, :max_nodes], edges[:, :max_nodes, :max_nodes])
-
-
 def component_counts(graphs: Graphs) -> Tensor:
     """(B,) int64: the number of connected components of each graph: each has one node that keeps its own index."""
     own = torch.arange(graphs.max_nodes, device=graphs.device)

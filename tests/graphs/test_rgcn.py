@@ -7,10 +7,10 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
-from random_graphs import random_graphs, random_orders
+from random_graphs import random_graphs, random_orders, repad
 
 from ele_core.errors import ConfigError
-from ele_graphs.graphs.batch import Graphs, permute, repad
+from ele_graphs.graphs.batch import Graphs, permute
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.rgcn import RelationalEncoder, closed_walks
 

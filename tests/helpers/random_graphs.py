@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ele_graphs.graphs.augmentations import Alphabet
-from ele_graphs.graphs.batch import Graphs, without_loose_edges
+from ele_graphs.graphs.batch import Graphs, compact, without_loose_edges
 
 ALPHABET = Alphabet(node_labels=3, edge_labels=2)
 
@@ -24,6 +24,14 @@ def random_graphs(count: int = 32, size: int = 6, seed: int = 0, alphabet: Alpha
 def random_orders(count: int, size: int, seed: int = 0) -> Tensor:
     """One random permutation per row."""
     return torch.rand(count, size, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
+
+
+def repad(graphs: Graphs, max_nodes: int) -> Graphs:
+    """The same graphs, real nodes first, with room for `max_nodes`."""
+    graphs = compact(graphs)
+    more = max_nodes - graphs.max_nodes
+    pad = torch.nn.functional.pad
+    return Graphs(pad(graphs.nodes, (0, more)), pad(graphs.edges, (0, more, 0, more)))
 
 
 def assert_in_space(graphs: Graphs, alphabet: Alphabet = ALPHABET) -> None:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix, save_npz
 from ele_core.errors import DataError
 from ele_core.files.binary_tables import as_parquet
 from ele_core.files.columns import describe_columns
-from ele_core.files.tables import FIRST, LAST, Unreadable, read_columns, read_inputs, read_table
+from ele_core.files.tables import FIRST, LAST, Unreadable, input_places, read_columns, read_table
 
 
 def write(folder, name, text):
@@ -100,11 +100,14 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
 def test_inputs_are_taken_from_the_column_of_the_training_where_there_is_one(tmp_path):
     file = tmp_path / "inputs.csv"
     file.write_text("number,day\n1,monday\n2,friday\n")
-    assert read_inputs(str(file), None, "day")[0] == [["monday", "friday"]]
-    assert read_inputs(str(file), None, "month")[0] == [["1", "2"]]
-    assert read_inputs(str(file), "number", "day")[0] == [["1", "2"]]
+    table = read_table(str(file))
+    assert [input_places(table, *columns) for columns in ((None, "day"), (None, "month"), ("number", "day"))] == [
+        [1],
+        [0],
+        [0],
+    ]
     with pytest.raises(DataError, match="month"):
-        read_inputs(str(file), "month", "day")
+        input_places(table, "month", "day")
 
 
 # -- several columns ----------------------------------------------------------------------------------------------

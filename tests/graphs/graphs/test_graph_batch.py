@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import networkx as nx
-import pytest
 import torch
 from random_graphs import assert_in_space, random_graphs, random_orders, same
 
@@ -15,7 +14,6 @@ from ele_graphs.graphs.batch import (
     from_lists,
     keep_nodes,
     permute,
-    repad,
     to_lists,
 )
 
@@ -48,13 +46,6 @@ def test_compaction_puts_real_nodes_first_and_keeps_their_order() -> None:
     dense = compact(graphs)
     assert not (dense.real[:, 1:] & ~dense.real[:, :-1]).any()
     assert to_lists(dense) == to_lists(graphs)
-
-
-def test_repadding_there_and_back_is_compaction() -> None:
-    graphs = random_graphs(50)
-    assert same(repad(repad(graphs, 11), 6), compact(graphs))
-    with pytest.raises(ValueError, match="does not fit into max_nodes = 1"):
-        repad(graphs, 1)
 
 
 def test_dropped_nodes_take_their_edges_with_them() -> None:

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networkx.generators.atlas import graph_atlas_g
-from random_graphs import random_graphs, random_orders
+from random_graphs import random_graphs, random_orders, repad
 
 from ele_graphs.graphs.augmentations import Alphabet
-from ele_graphs.graphs.batch import Graphs, from_lists, permute, repad, to_lists
+from ele_graphs.graphs.batch import Graphs, from_lists, permute, to_lists
 from ele_graphs.graphs.keys import graph_keys
 
 

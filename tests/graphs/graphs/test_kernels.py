@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from random_graphs import repad
 
 from ele_core import PartEnergies, PartMoves
 from ele_graphs.graphs import keys as graph_keys_module
-from ele_graphs.graphs.batch import Graphs, repad
+from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.keys import graph_keys
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.graphs.wl import PartKinds

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
-from random_graphs import random_graphs
+from random_graphs import random_graphs, repad
 
 from ele_core import StructuredPredictor
 from ele_core.cli import cli
 from ele_core.errors import ConfigError, ModelError
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates, Problem
-from ele_graphs.graphs.batch import Graphs, compact, repad
+from ele_graphs.graphs.batch import Graphs, compact
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.rivals.fgw.decoder import BarycenterDecoder
 from ele_graphs.rivals.fgw.distance import harden

@@ -10,13 +10,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_graphs import random_graphs, random_orders
+from random_graphs import random_graphs, random_orders, repad
 
 from ele_core.errors import ConfigError
 from ele_core.numerics.sparse import Products, SparseRows
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates
-from ele_graphs.graphs.batch import Graphs, from_lists, permute, repad, to_lists
+from ele_graphs.graphs.batch import Graphs, from_lists, permute, to_lists
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.graphs.wl import core_numbers, core_wl_features, wl_features
 from ele_graphs.rivals.wl_kernel import WLKernelSurrogate
