@@ -83,7 +83,7 @@ class Moses(MoleculeTask):
 
     Drug-like molecules of 8 to 27 heavy atoms, with MOSES's own split: training and validation molecules come from its
     training set (1,584,663 molecules), test molecules from its test set (176,074) or from its scaffold test set
-    (176,225), whose scaffolds do not occur in training. By default the four molecules of 27 atoms are left out. The
+    (176,225), whose scaffolds do not occur in training. By default the four molecules of 27 atoms are excluded. The
     data are in the wheel of `molsets`, which need not be installed.
     """
 
@@ -162,7 +162,7 @@ def apart(parts: Sequence[CompactGraphs], space: MoleculeSpace, context: Context
 def _shuffled(kept: Sequence[Tensor], seed: int) -> list[Tensor]:
     """The rows of each part that are kept, in an order chosen by the seed; the parts follow one another."""
     rows, first = [], 0
-    for mask in kept:  # each with the seed itself, so that the order of one part does not depend on another's size
+    for mask in kept:  # each with the seed itself: the order of one part does not depend on another's size
         order = torch.randperm(len(mask), generator=torch.Generator().manual_seed(seed))
         rows.append(first + order[mask[order]])
         first += len(mask)

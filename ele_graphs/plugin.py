@@ -1,4 +1,4 @@
-"""The graph plugin: import strings only, so that listing it imports nothing heavy."""
+"""The graph plugin: import strings only: listing it imports nothing heavy."""
 
 from __future__ import annotations
 

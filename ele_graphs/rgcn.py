@@ -26,7 +26,7 @@ class RelationalEncoder(Encoder):
 
     The paper's exact form is `self_connection = false, residual = false, normalise = "none", mask_virtual = false,
     closed_walks = 0`: there W_none passes messages from a node to itself, from its non-neighbours and from virtual
-    nodes, so that the embedding depends on the padding. With `mask_virtual` it does not.
+    nodes, so the embedding depends on the padding. With `mask_virtual` it does not.
     """
 
     invariant = True
@@ -47,7 +47,7 @@ class RelationalEncoder(Encoder):
         normalise: Literal["layer", "none"] = "layer"
         """Layer normalisation of the messages, or none."""
         mask_virtual: bool = True
-        """Whether virtual nodes send no messages and are left out of the sum, in proportion to how virtual they are."""
+        """Whether virtual nodes, as far as they are virtual, send no messages and do not count in the sum."""
         head: int = Field(default=256, ge=1)
         """Features between the two linear layers after the sum."""
         closed_walks: int = Field(default=6, ge=0)

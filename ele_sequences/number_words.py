@@ -28,7 +28,7 @@ RANGES = {
 
 
 class NumberWords(Task):
-    """Distinct numbers of one to six digits, so that no test output is among the candidates."""
+    """Distinct numbers of one to six digits: no test output is among the candidates."""
 
     class Config(ComponentConfig):
         """How many numbers."""

@@ -28,7 +28,7 @@ BLUR, NOISE = 0.4, 0.02
 ATTEMPTS = 100
 """Random colourings that are tried before a picture is drawn again."""
 BLOCK = 1000
-"""Pictures drawn at once; each block has a seed of its own, so that fewer pictures are the first of more."""
+"""Pictures drawn at once; each block has its own seed, so a smaller data set is a prefix of a larger one."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def scales(cells: int, overrides: Sequence[str]) -> dict[str, Scale]:
 
 
 def rows(reference: str, epochs: Mapping[str, Sequence[str]]) -> tuple[Row, ...]:
-    """The methods; `epochs` are those of the network, by scale."""
+    """The methods; `epochs`: of the network, by scale."""
     return (
         Row("copying", COPYING, minutes={"small": 1, "full": 5}),
         Row("candidates", ("decoder=candidates",), epochs, minutes={"small": 3, "full": 20}),
@@ -144,7 +144,7 @@ class Coloring(Task):
         test: int = Field(default=1000, ge=1)
         """Pictures to test on."""
         max_cells: int | None = Field(default=None, ge=LEAST_CELLS, le=MOST_CELLS)
-        """The most cells of a picture. None: `max_nodes` of the output space."""
+        """Maximum number of cells of a picture. None: `max_nodes` of the output space."""
         seed: int | None = Field(default=None, ge=0)
         """Chooses the pictures; by default the seed of the run."""
 

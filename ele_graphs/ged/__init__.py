@@ -30,7 +30,7 @@ MAX_NODES = 64  # the memory of a search grows as the cube of this: about 1 MB p
 PAIRS_PER_CHUNK = 64
 UNLIMITED = sys.maxsize
 SMALL, SMALLEST_BUDGET = 12, 16
-"""The most nodes of graphs that get the whole budget, and the budget that is left for the largest graphs."""
+"""Maximum number of nodes of graphs that get the whole budget, and the budget of the largest graphs."""
 
 
 class PackedGraphs(Protocol):
@@ -59,7 +59,7 @@ class Bounds:
 
     @property
     def exact(self) -> Tensor:
-        """(B,) bool: whether the bounds are equal, so that both are the distance."""
+        """(B,) bool: whether the bounds are equal: then both are the distance."""
         return self.lower == self.upper
 
 
@@ -127,7 +127,7 @@ def _solve(
     progress: Callable[[int], None] | None,
 ) -> Bounds:
     """Solve all pairs, in chunks distributed over threads."""
-    from ele_graphs.ged.kernels import solve_pairs  # here, so that importing this package does not import numba
+    from ele_graphs.ged.kernels import solve_pairs  # here: importing this package does not import numba
 
     bounds = torch.zeros(len(budgets), 2, dtype=torch.int64)
 
@@ -141,7 +141,7 @@ def _solve(
 
 
 def _labels(field: Tensor) -> NDArray[np.int16]:
-    """Convert a field of a batch for the kernels: always the same type and layout, so that they are compiled once."""
+    """Convert a field of a batch for the kernels: always the same type and layout, so they are compiled once."""
     return field.detach().to("cpu", torch.int16).contiguous().numpy()
 
 

@@ -43,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FAR = 1 << 30
-RESTARTS, CHANGES = 8, 3  # mappings improved anew before each pass, and the swaps that change the best one for that
+RESTARTS, CHANGES = 8, 3  # mappings improved again before each pass, and the swaps that change the best one for that
 
 # Rows of `Levels.vector`, the part of a level that has one entry per node …
 ROW_PRICE = 0  # dual prices: ROW_PRICE[u] + COLUMN_PRICE[v] <= C[u, v], equal if u is matched with v

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from rdkit import Chem
 
 LONGEST_SHOWN = 80
-"""The most characters of a SMILES that an error shows."""
+"""Maximum number of characters of a SMILES in an error message."""
 Fragments = Literal["largest"] | None
 """What to do with a molecule of several fragments, such as a salt: take the largest, or refuse it (None)."""
 
 
 @dataclass(frozen=True)
 class Molecule:
-    """A molecular graph without hydrogens and stereo; kekulized, so that each bond has an order.
+    """A molecular graph without hydrogens and stereo; kekulized: each bond has an order.
 
-    Read from a SMILES, atoms are in the order of the canonical SMILES, so that equal molecules are equal objects.
+    Read from a SMILES, atoms are in the order of the canonical SMILES, so equal molecules are equal objects.
     A graph need not be a valid molecule: then `valid` is false and `smiles` is None.
     """
 

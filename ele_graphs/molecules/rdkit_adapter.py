@@ -1,6 +1,6 @@
 """The only module that imports rdkit: SMILES to atoms and bonds, back to molecules, and drawings.
 
-It imports neither torch nor ele_core, so that the workers of `reader` start fast.
+It imports neither torch nor ele_core, so the workers of `reader` start fast.
 A molecule is its atoms, with or without their charges, and its bonds; hydrogens, stereo, isotopes and radicals are left
 out.
 """
@@ -39,7 +39,7 @@ BOND_TYPES = {
 }
 NO_STEREO = (Chem.BondStereo.STEREONONE, Chem.BondStereo.STEREOANY)
 LARGEST = 1000
-"""The most heavy atoms of a molecule that is read: to write a SMILES canonically takes quadratic time."""
+"""Maximum number of heavy atoms that are read: writing a canonical SMILES takes quadratic time."""
 ATOM = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
 """An atom of a SMILES."""
 HYDROGEN = re.compile(r"\[\d*H\d*[+-]?\d*(:\d+)?\]")
@@ -51,7 +51,7 @@ LABEL, ROOM, SMALLEST = 0.7, 0.9, 4.5
 WIDEST = 2.5
 """How many times wider or higher a picture may be than asked for, to be at the scale of another one."""
 STEPS = 5_000
-"""The most steps of the search for the common part of two molecules; most drugs need some hundreds."""
+"""Maximum number of steps of the search for the common part of two molecules; most drugs need some hundreds."""
 LEAST_APART, BOND = 0.6, (1.0, 1.9)
 """How far apart two atoms of a readable picture are at least, and how long its bonds are; RDKit draws bonds of 1.5."""
 Pair = tuple[int, int]
@@ -289,7 +289,7 @@ def is_molecule(obj: object) -> bool:
 
 
 def largest_valence(label: str) -> int:
-    """The most bonds that RDKit accepts at an atom of an element and charge, at most 8."""
+    """Maximum number of bonds that RDKit accepts at an atom of an element and charge, at most 8."""
     with quiet():
         return max((bonds for bonds in range(MOST_BONDS + 1) if _takes(label, bonds)), default=0)
 
@@ -721,7 +721,7 @@ DEFAULTS = {
     "stroke-opacity:1",
     "fill-opacity:1",
 }
-"""Styles that can be left out."""
+"""Styles that can be omitted."""
 NO_FILL = "fill:none"
 UNUSED = {NO_FILL: "fill-rule", "stroke-width:0px": "stroke"}
 """Style → prefix of attributes it makes irrelevant."""
@@ -730,7 +730,7 @@ POINTS = {"M": 1, "L": 1, "Q": 2, "C": 3, "Z": 1}
 PLAIN = re.compile(r"[MLQCZ\d\s.,-]*")
 COMMAND, NUMBER = re.compile(r"([MLQCZ])([^A-Za-z]*)"), re.compile(r"-?[\d.]+")
 
-ElementTree.register_namespace("", SVG)  # so that tags are written without a prefix
+ElementTree.register_namespace("", SVG)  # tags are written without a prefix
 
 
 def compact(svg: str) -> str:
@@ -758,7 +758,7 @@ def short_style(style: str) -> str:
 def short_path(path: str) -> str:
     """Path data in tenths, relative after each `M`, without unneeded characters: `M 1.0,2.0 L 3.5,4.0` → `M1 2l2.5 2`.
 
-    RDKit writes absolute points with one decimal: their differences are exact, so that no error adds up.
+    RDKit writes absolute points with one decimal: their differences are exact, so no error adds up.
     """
     if not PLAIN.fullmatch(path):
         return path

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from ele_core import DataError, FileReader, InvalidOutput
 
 NAME, SMILES = "name", "smiles"
-"""The columns of the title line and of the structure; a data field of the same name is left out."""
+"""The columns of the title line and of the structure; a data field of the same name is ignored."""
 EXAMPLE = """ethanol
      RDKit          2D
 

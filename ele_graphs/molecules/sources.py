@@ -93,8 +93,7 @@ def load(source: Source, limits: Limits, context: Context, processes: int | None
     """Load the molecules of `source` within `limits` from the cache, or read them in parallel and cache them."""
     from ele_graphs.molecules.rdkit_adapter import VERSION
 
-    options = {name: value for name, value in asdict(limits).items() if name != "charges" or value}  # 0.1.0 had none
-    key = json.dumps([FORMAT, source.sha256, options, VERSION])
+    key = json.dumps([FORMAT, source.sha256, asdict(limits), VERSION])
     folder = cache_folder() / "molecules" / hashlib.sha256(key.encode()).hexdigest()[:32]
     found = _open(folder)
     if found is None:
@@ -265,7 +264,7 @@ def _place(file: File, column: str) -> int:
 
 
 def _column(files: Sequence[File], places: Sequence[int]) -> Iterator[str]:
-    """The cells of a column; a row that is too short has an empty SMILES, so that rows keep their numbers."""
+    """The cells of a column; a row that is too short has an empty SMILES: rows keep their numbers."""
     for file, place in zip(files, places, strict=True):
         with _rows(file) as rows:
             next(rows)
@@ -274,7 +273,7 @@ def _column(files: Sequence[File], places: Sequence[int]) -> Iterator[str]:
 
 
 def _first_column(files: Sequence[Path]) -> Iterator[str]:
-    """The first word of each line; an empty line is an empty SMILES, so that rows keep their numbers."""
+    """The first word of each line; an empty line is an empty SMILES: rows keep their numbers."""
     for file in files:
         with _opened(file) as stream:
             for line in stream:

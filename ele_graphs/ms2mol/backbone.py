@@ -132,7 +132,7 @@ def hashed(places: Tensor, rows: int, shift: float) -> Tensor:
 
 
 def bins(rows: int, width: int) -> nn.Embedding:
-    """Learned vectors of bins, small at first, so that unseen bins add little."""
+    """Learned vectors of bins, small at first: unseen bins add little."""
     table = nn.Embedding(rows, width)
     nn.init.normal_(table.weight, std=0.1)
     return table

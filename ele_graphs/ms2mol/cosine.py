@@ -9,7 +9,7 @@ from ele_graphs.ged.kernels import compiled
 from ele_graphs.ms2mol.input_space import Spectra
 
 TOLERANCE = 0.01
-"""Peaks at most so many Da apart match."""
+"""Peaks at most this many Da apart match."""
 
 Floats = NDArray[np.float32]
 
@@ -44,7 +44,7 @@ def _cosines(
     tolerance: float,
     found: Floats,
 ) -> None:
-    """Fill `found`. Peaks are ascending in m/z, so that matches are found by two pointers."""
+    """Fill `found`. Peaks are ascending in m/z, so two pointers find the matches."""
     most = mz.shape[1] * 8
     products, left, right = np.zeros(most), np.zeros(most, np.int64), np.zeros(most, np.int64)
     used, other_used = np.zeros(mz.shape[1], np.int64), np.zeros(other_mz.shape[1], np.int64)

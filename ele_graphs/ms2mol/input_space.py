@@ -18,7 +18,7 @@ from ele_graphs.ms2mol.spectrum import PLACES, Spectrum, as_spectrum
 
 FILE = "spectrum.json"
 PEAK, LOSS, PRECURSOR = 1, 2, 3
-"""What is added to the keys of features, so that an m/z and a neutral loss are different features."""
+"""Added to the keys of features: an m/z and an equal neutral loss are different features."""
 POWER = 0.3
 """The power of intensities in features: low peaks tell fragments too. Better on validation than the square root."""
 PRECURSOR_BINS, PRECURSOR_SHARE = (10.0, 30.0, 90.0), 0.1
@@ -66,9 +66,9 @@ class SpectrumInput(InputSpace[Spectrum]):
         """How many peaks are kept, and how spectra are varied in training."""
 
         max_peaks: int = Field(default=100, ge=1, le=4096)
-        """The most peaks of a spectrum; of more, the highest are kept."""
+        """Maximum number of peaks of a spectrum; the highest are kept."""
         drop: float = Field(default=0.0, ge=0, lt=1)
-        """The share of peaks that are left out at random in training; the highest one stays."""
+        """Share of peaks dropped at random in training; the highest is kept."""
         jitter: float = Field(default=0.0, ge=0, le=3)
         """The standard deviation of the logarithm of the factors by which intensities are varied in training."""
         width: float = Field(default=0.01, gt=0)
@@ -126,7 +126,7 @@ class SpectrumInput(InputSpace[Spectrum]):
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
         """Intensities to the power 0.3 in bins of m/z and of neutral loss, and wide bins of the precursor; norm 1.
 
-        The peaks, the losses and the precursor have fixed shares, so that products are weighted sums of cosines.
+        The peaks, the losses and the precursor have fixed shares, so products are weighted sums of cosines.
         """
         assert isinstance(batch, Spectra)
         heights = (batch.intensity * batch.mask).pow(POWER)

@@ -29,7 +29,7 @@ def by_hash(names: Sequence[str], validation: float, test: float) -> Tensor:
 def by_scaffold(scaffolds: Sequence[str], names: Sequence[str], validation: float, test: float) -> Tensor:
     """(M,) as `by_hash`, with all molecules of a scaffold on the same side; those without one follow their names.
 
-    Scaffolds of more than 1 % of the molecules are for training, so that this has more than its share.
+    Scaffolds of more than 1 % of the molecules are for training, which thereby gets more than its share.
     """
     counts = Counter(scaffolds)
     common = {scaffold for scaffold, count in counts.items() if scaffold and count > LARGE * len(scaffolds)}
@@ -89,7 +89,7 @@ class Library:
 def load(path: str, read_molecules: Callable[[Source], Molecules]) -> Library:
     """Read the spectra of a file or folder; each that cannot be used is among `rejected`, with the reason.
 
-    Spectra with the same first block of the InChIKey are of one molecule, whose SMILES is that of the first.
+    Spectra with the same first block of the InChIKey are of one molecule, which has the SMILES of the first.
     """
     records, digest = read(path)
     found, rejected = [], []

@@ -87,7 +87,7 @@ Peaks = npt.NDArray[np.float64]
 TEXT = "mz:intensity mz:intensity … | precursor=179.0697 adduct=[M+H]+"
 """A spectrum as text."""
 MERGED_WITHIN = 0.005
-"""Peaks of several spectra that are at most so many Da apart are one peak."""
+"""Peaks of several spectra at most this many Da apart are merged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +101,9 @@ class Spectrum:
 
     @classmethod
     def of(cls, peaks: Iterable[Sequence[float]], precursor: float, adduct: str) -> Spectrum:
-        """Check and normalise: raise `InvalidInput` with a sentence for peaks, a precursor or an adduct that is wrong.
+        """Check and normalise. Raises `InvalidInput` for wrong peaks, a wrong precursor or an unknown adduct.
 
-        Peaks of intensity 0 are left out.
+        Peaks of intensity 0 are dropped.
         """
         found = checked(peaks)
         if not (math.isfinite(precursor) and precursor > 0):

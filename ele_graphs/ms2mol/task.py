@@ -90,8 +90,8 @@ class SpectrumToMolecule(MoleculeTask):
         into one. `held-out`: so for validation and test, but training has single spectra beside the merged ones, which
         suits networks. `none`: each on its own."""
         spectra: int | None = Field(default=3, ge=1)
-        """With `held-out`, the most single spectra of one molecule and adduct to train on, chosen by the seed; some
-        have a hundred. None: all."""
+        """With `held-out`, the maximum number of single spectra of one molecule and adduct to train on, chosen by the
+        seed; some have a hundred. None: all."""
         extra: str | None = None
         """More molecules for output pre-training, without spectra: a file of SMILES or a folder of them."""
 
@@ -197,7 +197,7 @@ def _shuffled(chosen: Tensor, seed: int) -> Tensor:
 
 
 def _account(library: Library) -> str:
-    """How many molecules and spectra there are, and how many spectra were left out, by reason."""
+    """How many molecules and spectra there are, and how many spectra were rejected, by reason."""
     found = f"{len(library.names):,} molecules with {len(library.spectra):,} spectra"
     if not library.rejected:
         return found

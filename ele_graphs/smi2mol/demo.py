@@ -66,7 +66,7 @@ def demo(folder: str, overrides: Sequence[str]) -> None:
 
 
 def trained(folder: Path, overrides: Sequence[str]) -> Run:
-    """Train in a new run folder, or continue in the last one if its demo was stopped; other options start anew."""
+    """Train in a new run folder, or continue in the last one if its demo was stopped; other options start a new run."""
     number = next(number for number in count(1) if not (folder / f"run-{number}").exists())
     last = folder / f"run-{number - 1}"
     if number > 1 and not overrides and (last / "config.toml").exists() and not (last / "report.html").exists():

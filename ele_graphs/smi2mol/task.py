@@ -56,7 +56,7 @@ class SmilesToMolecule(MoleculeTask):
         extra: str | None = None
         """GDB-11 for output pre-training: a file of SMILES or a folder of them. Set output.max_atoms = 11 as well."""
         exclude_test: bool = False
-        """Whether to leave the test molecules out of the extra outputs. The paper keeps them."""
+        """Whether to exclude the test molecules from the extra outputs. The paper keeps them."""
 
     config: Config
 
@@ -76,8 +76,8 @@ class SmilesToMolecule(MoleculeTask):
     def defaults(cls) -> dict[str, Any]:
         """Molecules of up to 9 atoms from characters: an hour of training on two cores.
 
-        Views are random edits, so that structures with similar embeddings have a small edit distance; negatives are
-        similar structures, so that the embedding distinguishes them.
+        Views are random edits: structures with similar embeddings have a small edit distance. Negatives are similar
+        structures: the embedding tells them apart.
         """
         edits = {"drop-nodes": 0.05, "relabel-nodes": 0.15, "perturb-edges": 0.12}
         return {
@@ -127,7 +127,7 @@ class SmilesToMolecule(MoleculeTask):
         return split(count, *taken, seed)
 
     def _extra(self, space: MoleculeSpace, test: Graphs, context: Context) -> CompactGraphs | None:
-        """Load the extra outputs, and report how many were read and left out."""
+        """Load the extra outputs, and report how many were read and rejected."""
         if self.config.extra is None:
             return None
         source = datasets.smiles_files(self.config.extra)
@@ -154,7 +154,7 @@ def without(graphs: CompactGraphs, keys: Tensor, context: Context) -> CompactGra
 
 
 def _account(source: Source, molecules: Molecules) -> str:
-    """How many molecules were read, and how many rows left out, by reason."""
+    """How many molecules were read, and how many rows were rejected, by reason."""
     refused = molecules.reasons.total()
     text = f"{source.name}: extra outputs: {len(molecules.graphs):,}"
     if not refused:

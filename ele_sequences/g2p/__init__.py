@@ -1,1 +1,1 @@
-"""The task `g2p`: from the spelling of a word to its phonemes, with the components that it brings."""
+"""The task `g2p`: from the spelling of a word to its phonemes, with its components."""

@@ -15,7 +15,7 @@ SAMPLE = 20_000
 PAIRS = 0.02
 """How likely a letter stands for two phonemes at first, relative to one: this prefers a phoneme per letter."""
 LEAST = 1e-7
-"""The least probability, so that every pair that fits has an alignment."""
+"""Least probability: every pair that fits has an alignment."""
 CHUNK = 8192
 """Pairs that are aligned at once: bounds the memory."""
 

@@ -34,9 +34,9 @@ class RunCounts(Regressor):
         """How far the runs reach, and how counts are smoothed."""
 
         reach: int = Field(8, ge=0, le=16)
-        """The most letters before, and behind, a letter."""
+        """Maximum number of letters before, and after, a letter."""
         longest: int = Field(10, ge=0, le=32)
-        """The most letters around a letter on both sides together."""
+        """Maximum number of letters around a letter, on both sides together."""
         discount: float = Field(0.6, ge=0, lt=1)
         """d: subtracted from every count, in favour of shorter runs."""
         strength: float = Field(0.3, gt=0)

@@ -69,7 +69,7 @@ class RunsBackbone(Backbone):
         batch = batch.trimmed()
         mask = batch.mask
         windows = batch.windows.long()
-        if self.training:  # without some of them, so that long runs, which are rare, are not trusted too much
+        if self.training:  # drop some of them: long runs are rare and would be trusted too much
             share = self.config.dropout if self.config.run_dropout is None else self.config.run_dropout
             windows = windows * (torch.rand(windows.shape, device=windows.device) >= share)
         vectors = self.runs(windows.flatten(0, 1)).view(*mask.shape, -1)

