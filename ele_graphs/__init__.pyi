@@ -5,6 +5,6 @@ from .graphs.batch import Graphs as Graphs
 from .graphs.networkx_space import PaddedGraphSpace as PaddedGraphSpace
 from .molecules.molecule import Molecule as Molecule
 from .molecules.space import MoleculeSpace as MoleculeSpace
-from .moses.task import Moses as Moses
+from .moses import Moses as Moses
 from .rgcn import RelationalEncoder as RelationalEncoder
 from .smi2mol.task import SmilesToMolecule as SmilesToMolecule
