@@ -221,7 +221,7 @@ def rivals_of(
 ) -> tuple[Any, Tensor]:
     """Structures that are not the truth of their query but may be taken for it, and their queries (M,), on the CPU."""
     truths, queries = truths.to("cpu"), torch.arange(len(truths))
-    moved, row = space.moves(truths)
+    moved, row = space.moves.list(truths)
     step = row.bincount(minlength=len(truths)).div(RIVALS, rounding_mode="floor").clamp(min=1)[row]
     spaced = (ranks(row) % step == 0).nonzero().flatten()
     batches, owners = [moved[spaced]], [row[spaced]]
