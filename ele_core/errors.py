@@ -131,7 +131,7 @@ def closest(name: str, names: Iterable[str]) -> str:
 
 
 def described(error: OSError) -> str:
-    """An error of the system as one sentence: the file, what happened, and what to do next."""
+    """The message for an error of the system: the file, what happened, and what to do next."""
     place = f"{error.filename}: " if error.filename else ""
     reason = (error.strerror or str(error) or type(error).__name__).rstrip(".").lower()
     if error.errno in NO_ROOM:

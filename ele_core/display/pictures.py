@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STYLE = "text-align:left;vertical-align:top"
 SHOWN = 20
-"""The most rows of a table that are shown."""
+"""Maximum number of rows shown."""
 
 
 class Html(str):
@@ -27,7 +27,7 @@ class Html(str):
 
 
 def table(header: Sequence[str], rows: Sequence[Iterable[str]], caption: str = "") -> str:
-    """A table of texts and `Html`: at most the first `SHOWN` rows, and the number of rows left out."""
+    """A table of texts and `Html`: at most the first `SHOWN` rows, and the number of further rows."""
     head = "".join(f'<th style="{STYLE}">{escape(name)}</th>' for name in header)
     body = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows[:SHOWN])
     above = f'<caption style="{STYLE}">{escape(caption)}</caption>' if caption else ""
@@ -36,7 +36,7 @@ def table(header: Sequence[str], rows: Sequence[Iterable[str]], caption: str = "
 
 
 def picture(drawing: Drawing, note: str = "") -> Html:
-    """A drawing with its text and a note below; the SVG is embedded as an image, so that no script in it runs."""
+    """A drawing with its text and a note below; the SVG is embedded as an image, so no script in it runs."""
     words = "<br>".join(escape(line) for line in (drawing.text, note) if line)
     if drawing.svg is None:
         return Html(words)
@@ -89,7 +89,7 @@ LINE = 16
 INCH = 100
 """Units of the SVG per inch of the PNG."""
 
-ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # so that tags are written without a prefix
+ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # write tags without a prefix
 
 
 @dataclasses.dataclass(frozen=True)

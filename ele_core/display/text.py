@@ -1,4 +1,4 @@
-"""Plain text for a terminal: durations in words, and columns of equal width."""
+"""Plain text for a terminal: durations, lists, and columns of equal width."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ from ele_core.files.atomic import write_text
 
 MANIFEST = "manifest.json"
 LARGEST_TEXT = 64 << 20
-"""The most bytes of a JSON or TOML file that is read."""
+"""Maximum size of a JSON or TOML file, in bytes."""
 DEEPEST = 64
-"""The most levels of nested JSON that is read: ours has a handful, and the code that walks through it is recursive."""
+"""Maximum depth of nested JSON: ours has a handful of levels, and the code that walks through it is recursive."""
 
 
 def save_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -174,7 +174,7 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
 
 
 def check_shapes(file: Path, expected: Mapping[str, torch.Size]) -> None:
-    """Refuse a file without tensors of the `expected` shapes; an empty shape stands for one known only after `fit`."""
+    """Refuse a file without tensors of the `expected` shapes; an empty shape is known only after `fit`."""
     found = shapes_of(file)
     for name, shape in expected.items():
         if shape.numel() and tuple(shape) != found.get(name):

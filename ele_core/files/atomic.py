@@ -175,7 +175,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def free_folder(parent: Path, name: str) -> Path:
-    """Make the first of NAME-1, NAME-2, … that does not exist, in one step, so that no other process takes it too."""
+    """Make the first of NAME-1, NAME-2, … that does not exist, in one step: no other process can take it too."""
     number = 1
     while True:
         folder = parent / f"{name}-{number}"

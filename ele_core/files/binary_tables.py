@@ -185,7 +185,7 @@ def by_scipy(stream: BinaryIO, kind: str) -> SparseColumn:
 
 
 def whole(column: SparseColumn, rows: int) -> bool:
-    """Whether the arrays of a sparse matrix are those of `rows` rows, and every place is inside of the matrix."""
+    """Whether the arrays describe a sparse matrix of `rows` rows, with every entry inside it."""
     starts, places, values = column.starts, column.places, column.values
     if len(starts) != rows + 1 or starts.dtype.kind not in "iu" or places.dtype.kind not in "iu":
         return False

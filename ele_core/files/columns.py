@@ -153,7 +153,7 @@ def unknown_column(name: str, header: Sequence[str], file: str) -> NoReturn:
 
 
 SHOWN = 30
-"""The most columns that a message lists."""
+"""Maximum number of columns that a message lists."""
 
 
 def keep(wanted: Wanted | None, file: str) -> Keep:

@@ -1,7 +1,7 @@
 """Signatures with a key of the user's: whether a folder is what it was when the key was used on it.
 
-A signature is a file with the SHA-256 of other files and an HMAC-SHA256 of this list. A manifest can be written anew by
-whoever changes a file; a signature only by somebody who has the key. The key is any file of at least 16 bytes.
+A signature is a file with the SHA-256 of other files and an HMAC-SHA256 of this list. Whoever changes a file can also
+rewrite a manifest; only somebody who has the key can rewrite a signature. The key is any file of at least 16 bytes.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ REFUSED = {
 Reader = Callable[[BinaryIO], Mapping[str, Sequence[Any]]]
 """Reads a file's bytes into named columns of equal length."""
 Readers = Callable[[str], Reader | None]
-"""Gives the reader that a plugin brings for a suffix such as `.abc`; None if there is none."""
+"""Gives the reader that a plugin provides for a suffix such as `.abc`; None if there is none."""
 
 
 def read_table(file: str, wanted: Wanted | None = None, readers: Readers | None = None) -> Table:
@@ -139,7 +139,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = No
 
 
 class CsvLines:
-    """Takes the rows of a `csv.writer` that ends lines with CR LF, so that it quotes both; ends them with LF alone."""
+    """Takes rows of a `csv.writer` that ends lines with CR LF, which makes it quote both; ends them with LF."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

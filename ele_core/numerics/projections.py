@@ -24,7 +24,7 @@ def simplex(x: Tensor) -> Tensor:
     """Argmin over p ≥ 0 with Σ_k p_k = 1 of ‖p − x‖², for each row (the last dimension) of x: (…, n) → (…, n).
 
     The solution is p = max(x − τ, 0) with τ = max_k (S_k − 1)/k, where S_k is the sum of the k largest entries
-    (Duchi et al., 2008). Entries are measured from the row's maximum, so that huge rows lose no precision: the
+    (Duchi et al., 2008). Entries are measured from the row's maximum, so huge rows lose no precision: the
     threshold starts at −1, and the k-th largest entry, if it is above the threshold, raises it by 1/k of the
     difference.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 Family = Literal["logistic", "poisson"]
 STEPS = 100
-"""The most Newton steps."""
+"""Maximum number of Newton steps."""
 CLOSE = 1e-10
 """A step that lowers the loss by less than this, per example, is the last."""
 MOST = 30.0

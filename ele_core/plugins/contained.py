@@ -1,4 +1,4 @@
-"""Run the code of a plugin so that it cannot end the process, write into its results, or fail without a name."""
+"""Isolate plugin code: it cannot exit the process, print to standard output, or fail without naming itself."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def blamed() -> Iterator[None]:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Add the plugin, version and component to an unexpected error of one, as a note below its traceback."""
+    """Add a note with the plugin, version and component to any unexpected error raised in a component."""
     try:
         yield
     except Exception as error:

@@ -6,7 +6,7 @@ A plugin is a module with some of these hooks. Its package declares it in pyproj
     mine = "my_package.plugin"
 
 `ele plugins` then lists it, and its names can be used in every configuration. The module names its classes as strings,
-so that listing plugins imports nothing heavy. `register(module)` adds a plugin without installing it.
+so listing plugins imports nothing heavy. `register(module)` adds a plugin without installing it.
 """
 
 from __future__ import annotations

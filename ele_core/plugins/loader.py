@@ -1,4 +1,4 @@
-"""Load the plugins of all installed distributions, so that a failure of one does not affect the others.
+"""Load the plugins of all installed distributions; a failure of one does not affect the others.
 
 pluggy's own loader silently drops a second distribution with the same name, stops at the first import error and
 ignores misspelt hooks. Here every entry point of the group `ele` gives one `PluginInfo`, even if it fails.
@@ -45,7 +45,7 @@ def load_installed() -> list[PluginInfo]:
 def collect(plugin: object) -> dict[Kind, tuple[Record, ...]]:
     """Return the records that the hooks of one plugin yield, by kind; `PluginError` if a hook or record is wrong.
 
-    Each plugin has its own manager, so that its errors do not affect the others.
+    Each plugin has its own manager, so its errors do not affect the others.
     """
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)

@@ -70,7 +70,7 @@ class PluginInfo:
 
     @property
     def installed(self) -> bool:
-        """Whether it comes from a distribution, so that a saved model can be loaded in another process."""
+        """Whether it comes from a distribution: only then can another process load a saved model that uses it."""
         return self.distribution is not None
 
     @property

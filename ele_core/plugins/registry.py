@@ -1,7 +1,7 @@
 """The registry: finds components by name among the loaded plugins.
 
 When two plugins bring a component of the same kind and name, `PLUGIN:NAME` chooses one of them. The name alone means
-the component of ELE itself, if it brings one; else it raises an error with both plugins. `clashes` and `ele plugins`
+the component of ELE itself, if it provides one; else it raises an error with both plugins. `clashes` and `ele plugins`
 list such names. All other components of both plugins work.
 """
 
@@ -78,7 +78,7 @@ class Registry:
         return sorted(found)
 
     def clashes(self) -> dict[tuple[Kind, str], list[PluginInfo]]:
-        """Return the names that more than one plugin brings, each with these plugins; the one that is used is first."""
+        """Return the names that several plugins provide, each with these plugins; the one that is used is first."""
         names = {kind: sorted({record.name for record in self.records(kind)}) for kind in HOOKS}
         providers = {(kind, name): self._providers(kind, name) for kind in HOOKS for name in names[kind]}
         return {
@@ -105,7 +105,7 @@ class Registry:
     # -- one of them ----------------------------------------------------------------------------------------------
 
     def provider(self, kind: Kind, name: str) -> PluginInfo:
-        """Return the plugin that brings a component. Raises `UnknownComponent`, or `PluginError` for a clash."""
+        """Return the plugin that provides a component. Raises `UnknownComponent`, or `PluginError` for a clash."""
         return self._found(kind, name)[0]
 
     def record(self, kind: Kind, name: str) -> Record:
@@ -143,7 +143,7 @@ class Registry:
         cls, config = resolve(kind, choice, path, self)
         component = cls.__new__(cls)
         component.registered_as = choice if isinstance(choice, str) else dict(choice)["name"]
-        component.registry = self  # before its __init__, which may create components of its own
+        component.registry = self  # before its __init__, which may create other components
         component.__init__(config, *args)  # type: ignore[misc]  # this is how Python itself builds an object
         return component
 
@@ -158,7 +158,7 @@ class Registry:
     def register(self, plugin: object, name: str | None = None) -> PluginInfo:
         """Add a module or an object with hooks; it replaces one that was registered before under the same name.
 
-        Raises `PluginError` for anything wrong with it, also if another plugin already brings one of its components.
+        Raises `PluginError` for anything wrong with it, also if another plugin already provides one of its components.
         """
         name = name or str(getattr(plugin, "__name__", type(plugin).__name__))
         others = [other for other in self._plugins if other.installed or other.name != name]
@@ -173,7 +173,7 @@ class Registry:
     # -- helpers --------------------------------------------------------------------------------------------------
 
     def _found(self, kind: Kind, name: str) -> tuple[PluginInfo, Record]:
-        """Return the plugin and the record that `name`, or `PLUGIN:NAME`, stands for."""
+        """Return the plugin and the record that `name`, or `PLUGIN:NAME`, refers to."""
         providers, own_name = self._providers(kind, name), name
         if not providers and ":" in name:
             plugin_name, _, own_name = name.partition(":")
@@ -213,7 +213,7 @@ class Registry:
 
 
 def _preferred(providers: list[PluginInfo]) -> PluginInfo | None:
-    """Return the plugin that a bare name stands for: the only one, or that of ELE itself; None if several could be."""
+    """Return the plugin that a bare name refers to: the only one, or ELE itself; None if several match."""
     ours = [plugin for plugin in providers if plugin.distribution == OURS]
     chosen = ours or providers
     return chosen[0] if len(chosen) == 1 else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ele_core.config.diff import flatten
-from ele_core.display.text import listed
+from ele_core.display.text import columns, listed
 from ele_core.errors import EleError
 from ele_core.files.signatures import read_key
 from ele_core.interfaces import OutputSpace
@@ -72,9 +72,8 @@ class Comparison:
         for line in block.lines:
             texts = [text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…" for text in line.texts]
             rows.append([line.name, *(f"{t}{' *' if i in line.best else ''}" for i, t in enumerate(texts))])
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+        head, *lines = columns(rows).splitlines()
+        return "\n".join([head, "-" * len(head), *lines])
 
 
 def compare(folders: Sequence[str | Path], registry: Registry | None = None) -> Comparison:
@@ -108,8 +107,8 @@ def changes_since(name: str, folder: Path) -> list[str]:
         differ = changed_since_signed(folder, key)
         return [f"{name}: {listed(differ)} changed after the run was signed."] if differ else []
     journal, measured = changed_files(folder), changed(folder)
-    sentences = [f"{name}: {listed(journal)} changed after the training: what is said of it may not be true."]
-    advice = f"left out. Evaluate again: ele evaluate {name} --again"
+    sentences = [f"{name}: {listed(journal)} changed after the training: what they say may not be true."]
+    advice = f"ignored. Evaluate again: ele evaluate {name} --again"
     sentences += [f"{name}: {file} was changed after it was measured, and is {advice}" for file in measured]
     return sentences if journal else sentences[1:]
 
@@ -140,7 +139,7 @@ def training(runs: Sequence[Run], data: Sequence[Mapping[str, Any]], learned: Se
 
 
 def decided(learned: Sequence[Sequence[Curve]]) -> list[tuple[str, str]]:
-    """Every stage of the runs with the metric that decided in it; a stage without one is left out."""
+    """Every stage of the runs with the metric that decided in it; stages without one are skipped."""
     return list(dict.fromkeys((c.stage, c.decides) for own in learned for c in own if c.decides is not None))
 
 
@@ -167,7 +166,7 @@ def evaluations(runs: Sequence[Run], *, ranked: bool) -> list[Block]:
 
 
 def title(outcome: StoredEvaluation) -> str:
-    """What was evaluated, in words."""
+    """What was evaluated, as a heading."""
     settings = outcome.settings
     limit = f", first {settings['limit']}" if settings.get("limit") else ""
     oracle = " from the true embedding" if settings.get("oracle") else ""

@@ -11,7 +11,7 @@ from torch import Tensor
 from ele_core.extras import installed
 
 MOST = 2000
-"""The most points in a map: more cannot be told apart."""
+"""Maximum number of points in a map: more cannot be told apart."""
 FEWEST = 30
 """The fewest points for t-SNE."""
 

@@ -22,7 +22,7 @@ from ele_core.runs.run import Run
 
 @dataclasses.dataclass(frozen=True)
 class Plugin:
-    """A component of the run, and the distribution that brings it."""
+    """A component of the run, and the distribution that provides it."""
 
     kind: str
     name: str
@@ -78,7 +78,7 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
         ("Data", data["source"]),
         ("Fingerprint of the data", data["fingerprint"]),
         ("Pairs", sizes),
-        ("Rows left out", f"{len(data['rejected']):,}"),
+        ("Rows skipped", f"{len(data['rejected']):,}"),
         ("Seed", str(run.config.seed)),
         ("Training time", duration(training_seconds(run.folder))),
         *([("Learned loss reused from", str(data["surrogate_from"]))] if "surrogate_from" in data else []),
@@ -107,11 +107,12 @@ def identity_of(run: Run) -> dict[str, Any]:
 
 
 def plugins(run: Run, decoder: str) -> list[Plugin]:
-    """Each component with the distribution and version of its plugin; the decoder is that of this page."""
+    """Each component with the distribution and version of its plugin; the decoder is the one this page shows."""
     components = read_json(run.folder / "model" / "config.json", LARGEST_CONFIG).get("components")
     if not isinstance(components, dict) or not all(isinstance(provider, dict) for provider in components.values()):
         raise ModelError(
-            "damaged: it does not say which plugins bring its components.", where=str(run.folder / "model/config.json")
+            "damaged: it does not say which plugins provide its components.",
+            where=str(run.folder / "model/config.json"),
         )
     found = []
     for component, provider in components.items():

@@ -69,7 +69,7 @@ class Processes:
         return module
 
     def largest(self, value: int) -> int:
-        """The largest of all processes' values, so that all of them act on the same one."""
+        """The largest of all processes' values, in every process: all of them act on the same one."""
         return value
 
     def mean(self, value: Tensor) -> Tensor:
@@ -240,7 +240,7 @@ def the_group() -> Group:
 
 
 def report_failure(group: Group, reason: str) -> None:
-    """Publish why this process fails, so that the others can report the cause; only the first reason is kept."""
+    """Publish why this process fails, for the others to report; only the first reason is kept."""
     try:
         group.store.compare_set(FAILED, "", f"process {group.rank}: {reason}")
     except RuntimeError:  # the process that held the store has ended

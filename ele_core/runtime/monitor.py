@@ -168,7 +168,7 @@ class ConsoleMonitor(Monitor):
 
 
 class FileMonitor(Callback):
-    """Appends each evaluation to `metrics.jsonl`; times go to `times.jsonl`, so that equal runs write equal metrics."""
+    """Appends each evaluation to `metrics.jsonl`; times go to `times.jsonl`, so equal runs write equal metrics."""
 
     FILES = ("metrics.jsonl", "times.jsonl")
 
@@ -226,7 +226,7 @@ class StageNames(Monitor):
         self.names = names
 
     def notify(self, event: str, *facts: Any, **named: Any) -> None:
-        """Forward messages, and the events of a stage under its new name; start and end are those of the whole."""
+        """Forward messages, and the events of a stage under its new name; the rest belongs to the whole training."""
         if event in ("step", "evaluation", "stage_end"):
             facts = (self.names.get(facts[0], facts[0]), *facts[1:])
         if event not in ("start", "plan", "end"):

@@ -74,7 +74,7 @@ class Timetable:
         return (self.clock() - self._first) / timed if timed > 0 else None
 
     def left(self) -> str:
-        """The time left in words, such as `about 4 min left, then decoding`; an empty text if nothing is known."""
+        """The time left as text, such as `about 4 min left, then decoding`; an empty text if nothing is known."""
         pace = self.seconds_per_step()
         if pace is None or self.total is None:
             return ""
@@ -86,7 +86,7 @@ class Timetable:
         return f"{'roughly' if guessed else 'about'} {in_words(seconds)} left{rest}"
 
     def line(self) -> str:
-        """Stage, step, elapsed time and time left as a sentence."""
+        """Stage, step, elapsed time and time left in one line."""
         step = f"step {self.done:,}" + (f" of {self.total:,}" if self.total is not None else "")
         return ", ".join(filter(None, (f"{self.stage}: {step}", f"{in_words(self.elapsed)} elapsed", self.left())))
 

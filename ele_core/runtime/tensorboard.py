@@ -18,8 +18,8 @@ class TensorBoard(Callback):
     """A callback that writes each metric of an evaluation as the scalar `STAGE/METRIC` into `RUN/tensorboard`.
 
     A training without a run folder writes into a new subfolder `fit-1`, `fit-2`, … of `folder`, by default of
-    `tensorboard` in the working directory. A resumed run writes its event files again from the earlier evaluations, so
-    that steps repeated after the last checkpoint do not appear twice.
+    `tensorboard` in the working directory. A resumed run writes its event files again from the earlier evaluations:
+    steps repeated after the last checkpoint do not appear twice.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:

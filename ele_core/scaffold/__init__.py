@@ -37,7 +37,7 @@ COMPONENT = {
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """The component that a package brings, as its files spell it."""
+    """The component that a package provides, as its files spell it."""
 
     what: str
     hook: str

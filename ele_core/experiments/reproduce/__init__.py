@@ -143,7 +143,7 @@ class Reproduction:
         known, records = read_records(self.results), self.records()
         if len(records) < len(known):
             others = counted(len(known) - len(records), "record")
-            self.monitor.message(f"left out of the table: {others} with other settings")
+            self.monitor.message(f"not in the table: {others} with other settings")
         made = ComparisonTable(study, plan.scale, records, plan.references, plan.skipped)
         files = {self.results / f"{study.name}.md": made.markdown(), self.results / f"{study.name}.tex": made.latex()}
         for file, text in files.items():

@@ -88,7 +88,7 @@ class Plan:
     scale: str
     jobs: Sequence[Job]
     skipped: Mapping[str, str]
-    """Rows that cannot be run here, requested or not → why, as a sentence."""
+    """Rows that cannot be run here, requested or not → why, as the end of a message."""
     current: Mapping[str, Mapping[str, Any]]
     """The settings, without the seed, of every row that can be run, requested or not."""
     references: Mapping[str, Reference]
@@ -183,7 +183,7 @@ def details_of(study: Study, row: Row) -> dict[str, Any]:
 
 
 def missing(row: Row, files: Mapping[str, File]) -> str | None:
-    """Which file or package a row lacks, as a sentence; None if it can be run."""
+    """Which file or package a row lacks, as the end of a message; None if it can be run."""
     for name in row.files:
         if name not in files:
             return f"needs --file {name}=PATH."

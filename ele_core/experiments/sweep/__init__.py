@@ -53,7 +53,7 @@ def sweep(
     By default `lines` are all variants of installed decoders that the run's surrogate allows. `changes` are further
     overrides, by line. Each measurement is added to `sweep.json`; one that is there with the same settings is not
     repeated. The figure and the returned sweep hold all measurements of this model on these pairs with the present
-    options of each line, including earlier ones. The name of a decoder stands for all its variants.
+    options of each line, including earlier ones. The name of a decoder selects all its variants.
     """
     lines = named_lines(lines, run.config.registry)
     check_shares(shares)
@@ -185,7 +185,7 @@ class Bench:
         return Point(line, share, differing, config, self.place)
 
     def measure(self, point: Point, command: Sequence[str]) -> Measurement:
-        """Decode and measure one point; the seconds are those of decoding and measuring, not of loading."""
+        """Decode and measure one point; the time is that of decoding and measuring, without loading."""
         inputs, truths = self.examples = self.examples or self._load()
         started = time.monotonic()
         model = dataclasses.replace(self.model, config=point.config)
@@ -320,7 +320,7 @@ def percent(share: float) -> str:
 def _declared(registry: Registry) -> Iterator[Line]:
     decoders: dict[str, type[Decoder]] = registry.usable("decoder")
     for name, decoder in decoders.items():
-        prefix = f"{name.rpartition(':')[0]}:" if ":" in name else ""  # another plugin brings a decoder of this name
+        prefix = f"{name.rpartition(':')[0]}:" if ":" in name else ""  # another plugin provides a decoder of this name
         for variant in decoder.variants:
             yield Line(name, dataclasses.replace(variant, name=prefix + variant.name))
         if not decoder.variants:

@@ -27,7 +27,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "ele",  # equal results give equal files
 }
-# The colours are those of Okabe and Ito, which people with any colour vision can tell apart.
+# The colours of Okabe and Ito can be told apart with any colour vision.
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 STROKES = ("-", ":", "--", "-", "-.")
@@ -86,7 +86,7 @@ def draw_panel(axes: Axes, metric: Metric[Any], records: Sequence[Measurement], 
             values = [record["metrics"][metric.name] for record in own]
             shares = [record["share"] for record in own]
             look = Look.at(place)
-            over = 2 if look.stroke == "-" else 3  # dashed over solid, so that both are visible where they meet
+            over = 2 if look.stroke == "-" else 3  # dashed over solid: both are visible where they meet
             style = f"{look.stroke}{look.marker}"
             axes.plot(shares, values, style, color=look.colour, fillstyle="none", label=line.label, zorder=over)
     shares = sorted({record["share"] for record in records})

@@ -1,4 +1,4 @@
-"""Search for good options: many trials, judged on validation pairs and stored in a file, so that they can resume."""
+"""Search for good options: trials, judged on validation pairs and stored in a file that a later search continues."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TuningSearch:
         return configuration.load(self.source, drawn, self.registry)
 
     def metric(self, monitor: Monitor) -> Metric[Any]:
-        """The primary metric, which judges the trials; reads the data, so that bad data fail before the first trial."""
+        """The primary metric, which judges the trials; reads the data, so bad data fail before the first trial."""
         config = configuration.load(self.source, self.overrides, self.registry)
         metric: Metric[Any] = prepare(config, Context(config.seed, monitor=monitor)).space.metrics[0]
         return metric
@@ -179,7 +179,7 @@ def read_space(file: Path) -> dict[str, Range]:
 
 Item = TypeVar("Item")
 STRIDE = 1 << 32
-"""Offset between the steps of two stages, so that a step of one is never compared with a step of another."""
+"""Offset between the steps of two stages: a step of one is never compared with a step of another."""
 
 
 def measured(

@@ -179,7 +179,7 @@ def test_changed_settings_are_measured_anew_and_old_records_leave_the_table(copi
     found = records(copied)
     assert found["plain-pgd-seed0"]["decoder"]["steps"] == 3
     assert found["plain-pgd-seed1"]["decoder"]["steps"] == 2
-    assert "left out of the table: 1 record with other settings" in result.stderr
+    assert "not in the table: 1 record with other settings" in result.stderr
     assert cells(copied)["plain + pgd"][1] == "0"
     assert cells(copied)["plain & simple"][1] == "0, 1"
 

@@ -103,7 +103,7 @@ def test_a_missing_manifest_is_named(run: Path) -> None:
 def test_a_record_that_was_changed_after_the_training_is_named(run: Path, other: Path, name: str) -> None:
     (run / name).write_text((run / name).read_text() + "\n")
     (warning,) = [text for text in compare([run, other]).warnings if "changed" in text]
-    assert warning == f"run: {name} changed after the training: what is said of it may not be true."
+    assert warning == f"run: {name} changed after the training: what they say may not be true."
 
 
 def test_an_evaluation_that_was_changed_is_named_and_not_shown(run: Path, other: Path) -> None:
@@ -115,7 +115,7 @@ def test_an_evaluation_that_was_changed_is_named_and_not_shown(run: Path, other:
     file.write_text(json.dumps(content))
     comparison = compare([run, other])
     assert any(
-        text.startswith("run: predictions/test-candidates.json was changed after it was measured, and is left out")
+        text.startswith("run: predictions/test-candidates.json was changed after it was measured, and is ignored")
         for text in comparison.warnings
     )
     (block,) = [block for block in comparison.blocks if block.title == "test: candidates"]
