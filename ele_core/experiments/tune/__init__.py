@@ -9,6 +9,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,22 +60,22 @@ class TuningSearch:
     def of(cls, source: str, overrides: Overrides, space: Path | None, storage: Path, **options: Any) -> TuningSearch:
         """Make a search over the ranges in the file `space`; None: over those of the task's ranges that apply."""
         require_optuna()
-        registry: Registry | None = options.get("registry")
-        config = configuration.load(source, overrides, registry)
-        paths = flatten(config.model_dump(mode="json"))
-        if space is None:
-            ranges = {path: own for path, own in declared(config).items() if path in paths}
-            if not ranges:
-                fix = "Give a file of ranges with --space FILE.toml."
-                raise ConfigError(
-                    "there is nothing to tune: no task declares ranges for its options.", where=source, fix=fix
-                )
-            return cls(source, overrides, ranges, storage, **options)
-        ranges = read_space(space)
-        search = cls(source, overrides, ranges, storage, **options)
-        for path, own in ranges.items():
-            search.config({path: own.first})
-        return search
+        search = cls(source, overrides, {} if space is None else read_space(space), storage, **options)
+        if space is not None:
+            for path, own in search.ranges.items():
+                search.config({path: own.first})
+            return search
+        paths = flatten(search.base.model_dump(mode="json"))
+        ranges = {path: own for path, own in declared(search.base).items() if path in paths}
+        if not ranges:
+            what = "there is nothing to tune: no task declares ranges for its options."
+            raise ConfigError(what, where=source, fix="Give a file of ranges with --space FILE.toml.")
+        return dataclasses.replace(search, ranges=ranges)
+
+    @cached_property
+    def base(self) -> RunConfig:
+        """The configuration without the options that are drawn."""
+        return configuration.load(self.source, self.overrides, self.registry)
 
     def config(self, options: Mapping[str, Any]) -> RunConfig:
         """The configuration of a trial."""
@@ -83,15 +84,13 @@ class TuningSearch:
 
     def metric(self, monitor: Monitor) -> Metric[Any]:
         """The primary metric, which judges the trials; reads the data, so bad data fail before the first trial."""
-        config = configuration.load(self.source, self.overrides, self.registry)
-        metric: Metric[Any] = prepare(config, Context(config.seed, monitor=monitor)).space.metrics[0]
+        metric: Metric[Any] = prepare(self.base, Context(self.base.seed, monitor=monitor)).space.metrics[0]
         return metric
 
     def open(self, metric: Metric[Any]) -> optuna.Study:
         """Open the storage, which holds the trials so far."""
-        config = configuration.load(self.source, self.overrides, self.registry)
         about = {
-            "config": config.model_dump(mode="json"),
+            "config": self.base.model_dump(mode="json"),
             "ranges": {path: own.as_table() for path, own in self.ranges.items()},
             "metric": metric.name,
             "limit": self.limit,
@@ -103,11 +102,10 @@ class TuningSearch:
         """Run trials until the storage holds this number of them, including those of other processes."""
         metric = self.metric(monitor)
         study = self.open(metric)
-        config = configuration.load(self.source, self.overrides, self.registry)
-        regressor: type[Regressor] = config.registry.get("regressor", config.regressor.name)
+        regressor: type[Regressor] = self.base.registry.get("regressor", self.base.regressor.name)
         sign = 1 if metric.direction == "min" else -1
         with Stop().listening() as stop:
-            while (trial := next_trial(study, self.storage, self.ranges, trials, config.seed)) is not None:
+            while (trial := next_trial(study, self.storage, self.ranges, trials, self.base.seed)) is not None:
                 monitor.message(f"trial {trial.number}, {trials} in all: {as_words(trial.params)}")
                 shown = TrialMonitor(trial, monitor, stop, sign, regressor.stages)
                 monitor.message(f"trial {trial.number}: {self._attempt(study, trial, metric, shown)}")
