@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from ele_core import Pairs, TrainingData
 from ele_core import config as configuration
 from ele_core.data.prepare import prepare
 from ele_core.files.archive import MANIFEST, digest
@@ -75,7 +76,7 @@ def measured(run: Run, name: str, epochs: float) -> dict[str, object]:
     started = time.monotonic()
     train, validation = data.train, data.validation
     pairs = [(prepared.packed[rows], data.outputs[rows]) for rows in (train, validation)]
-    model.regressor.fit(pairs[0], pairs[1], context)
+    model.regressor.fit(TrainingData(model.inputs, Pairs(*pairs[0]), Pairs(*pairs[1])), context)
     seconds = time.monotonic() - started
     found = evaluate(model, data.inputs_at(validation), data.outputs[validation], context=context)
     return {

@@ -114,11 +114,14 @@ from .types import Choice as Choice
 from .types import Decoding as Decoding
 from .types import Drawing as Drawing
 from .types import Metric as Metric
+from .types import Pairs as Pairs
 from .types import Problem as Problem
 from .types import Reference as Reference
+from .types import Source as Source
 from .types import Stage as Stage
 from .types import Takes as Takes
 from .types import Trace as Trace
+from .types import TrainingData as TrainingData
 from .types import Variant as Variant
 
 __version__: str

@@ -29,7 +29,18 @@ from ele_core.numerics.sets import ConvexSet
 from ele_core.numerics.sparse import PartEnergies, SparseRows, flat_rows, nearest_rows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Candidates, Decoding, Drawing, Metric, Problem, Reads, Reference, Stage, Variant
+from ele_core.types import (
+    Candidates,
+    Decoding,
+    Drawing,
+    Metric,
+    Problem,
+    Reads,
+    Reference,
+    Stage,
+    TrainingData,
+    Variant,
+)
 from ele_core.upgrade import refuse_replaced
 
 if TYPE_CHECKING:
@@ -310,6 +321,13 @@ class Learner(Component, ABC):
         return [PlannedStage(stage.name) for stage in self.stages]
 
     @abstractmethod
+    def fit(self, data: TrainingData, context: Context) -> None:
+        """Learn from packed pairs, which may be read in parts: `data.train.inputs`, `data.train.outputs` and so on.
+
+        A surrogate usually looks at outputs alone; a decoder that learns also finds energies in `data`.
+        """
+
+    @abstractmethod
     def state(self) -> dict[str, Tensor]:
         """Everything `fit` learned, as named tensors."""
 
@@ -359,10 +377,6 @@ class Surrogate(Learner):
     @abstractmethod
     def dim(self) -> int:
         """The dimension of the embedding, known before `fit`."""
-
-    @abstractmethod
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
-        """Learn from packed outputs, without inputs; `extra` are similar outputs for pre-training, if there are any."""
 
     @abstractmethod
     def embed(self, batch: Any) -> Tensor:
@@ -522,10 +536,6 @@ class Regressor(Learner):
         self.inputs = inputs
         self.surrogate = surrogate
 
-    @abstractmethod
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
-        """Learn from pairs of packed inputs and packed outputs."""
-
     @property
     def ways(self) -> Sequence[str]:
         """The ways to predict that `choose` switches between, the usual one first; by default there is only one.
@@ -557,7 +567,10 @@ class Regressor(Learner):
 
 
 class Decoder(Component, ABC):
-    """A search for the structures of least energy. Built as `Decoder(config)`. It must not change any weights."""
+    """A search for the structures of least energy. Built as `Decoder(config)`. `decode` must not change any weights.
+
+    A decoder that learns is a `Learner` too, as in `class Mine(Learner, Decoder)`: it is fitted after the regressor.
+    """
 
     variants: ClassVar[Sequence[Variant]] = ()
     """The variants that `ele sweep` compares; empty: only the decoder as configured, under its registered name."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, get_args
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -15,7 +15,7 @@ from ele_core.errors import counted
 from ele_core.numerics.tensors import Tensors
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import OutputSpace, Surrogate
+    from ele_core.interfaces import Energy, InputSpace, OutputSpace, Surrogate
     from ele_core.optional import Rules
 
 T = TypeVar("T", bound=Tensors)
@@ -256,3 +256,58 @@ class Reference:
     values: Mapping[str, float]
     source: str
     deviations: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+B = TypeVar("B", covariant=True)
+"""The packed batches of a source."""
+
+
+class Source(Protocol[B]):
+    """Packed examples, of which only those that are asked for need be in memory. A packed batch is a source."""
+
+    def __len__(self) -> int:
+        """The number of examples."""
+
+    def __getitem__(self, rows: slice | Tensor, /) -> B:
+        """The examples at `rows`, packed."""
+
+    def chunks(self, size: int, /) -> Iterator[B]:
+        """All examples in order, at most `size` at a time."""
+
+    @property
+    def blocks(self) -> Sequence[int]:
+        """Where blocks begin, and where the last one ends: 0, …, N. Training shuffles inside blocks and their order.
+
+        Rows of one block are cheap to read together. In memory there is one block.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Packed inputs and the packed outputs that belong to them: two sources of one length."""
+
+    inputs: Source[Any]
+    outputs: Source[Any]
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __getitem__(self, rows: slice | Tensor) -> Pairs:
+        """The pairs at `rows`."""
+        return Pairs(self.inputs[rows], self.outputs[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
+    """What a learner is fitted on. The paper's stage looks at `train.outputs` alone."""
+
+    inputs: InputSpace[Any]
+    train: Pairs
+    validation: Pairs
+    """Pairs to choose options and weights by."""
+    extra: Source[Any] | None = None
+    """Similar outputs without inputs, for pre-training; None: there are none."""
+    problem: Problem | None = None
+    """For a decoder that learns: the space and the candidates."""
+    energy: Callable[[Tensors], Energy] | None = None
+    """For a decoder that learns: packed inputs → their energy, as it will be given to `decode`."""

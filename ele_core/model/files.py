@@ -131,15 +131,17 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     if problem := weights_problem(weights.tensors, expected):
         raise ModelError(f"damaged: {problem}.", where=str(file))
     try:
-        model.surrogate.restore(weights.part("surrogate"))
-        model.regressor.restore(weights.part("regressor"))
+        for part, learner in model.learners().items():
+            learner.restore(weights.part(part))
     except (RuntimeError, KeyError) as error:
         reason = brief(str(error).splitlines()[-1].strip().rstrip("."))  # torch lists the problems, one per line
         raise ModelError(f"the weights do not fit the configuration: {reason}.", where=str(file)) from None
-    for part, learner in (("surrogate", model.surrogate), ("regressor", model.regressor)):
+    for part, learner in model.learners().items():
         if all_zero(learner):
             raise ModelError(f"damaged: all weights of the {part} are zero.", where=str(file))
     model.to(device)
+    if isinstance(engine := model.decoder(config.decoder), Learner):
+        model.fitted[config.decoder.name] = engine
     if sealed(folder, "candidates.safetensors"):
         model.candidates = read_candidates(folder / "candidates.safetensors", model, device)
     if sealed(folder, CALIBRATION):
@@ -149,7 +151,8 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
 
 def weights_of(model: Model) -> dict[str, Tensor]:
     """Return all learned tensors, by name."""
-    return prefixed("surrogate", model.surrogate.state()) | prefixed("regressor", model.regressor.state())
+    parts = [prefixed(name, learner.state()) for name, learner in model.learners().items()]
+    return {name: tensor for part in parts for name, tensor in part.items()}
 
 
 def expected_weights(config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any]) -> dict[str, Tensor]:

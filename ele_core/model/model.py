@@ -16,7 +16,7 @@ from ele_core.components.decoders.nearest import nearest, sizes_of_own
 from ele_core.config import RunConfig
 from ele_core.data.objects import pack_all
 from ele_core.errors import ConfigError, ModelError
-from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Regressor, Surrogate
+from ele_core.interfaces import Decoder, InputSpace, Learner, OutputSpace, Regressor, Surrogate
 from ele_core.model.constraints import read_constraints
 from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.trust.calibration import Calibration
@@ -43,6 +43,12 @@ class Model:
     device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
     calibration: Calibration | None = None
     """How far predictions can be trusted; None: not known."""
+    seed: int = 0
+    """The seed of first weights."""
+    decoders: dict[str, Decoder] = dataclasses.field(default_factory=dict, repr=False)
+    """The decoders that were asked for, each created once."""
+    fitted: dict[str, Learner] = dataclasses.field(default_factory=dict, repr=False)
+    """The decoders that have learned, by name."""
 
     @classmethod
     def build(cls, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], seed: int) -> Model:
@@ -52,14 +58,14 @@ class Model:
             torch.manual_seed(seed)
             surrogate: Surrogate = registry.create("surrogate", config.surrogate, space, path="surrogate")
             regressor: Regressor = registry.create("regressor", config.regressor, inputs, surrogate, path="regressor")
-        model = cls(config, space, inputs, surrogate, regressor)
+        model = cls(config, space, inputs, surrogate, regressor, seed=seed)
         model.decoder(config.decoder)
         return model
 
     def to(self, device: torch.device) -> Model:
-        """Move surrogate and regressor to `device`."""
-        self.surrogate.to(device)
-        self.regressor.to(device)
+        """Move everything that learns to `device`."""
+        for learner in self.learners().values():
+            learner.to(device)
         self.device = device
         return self
 
@@ -91,6 +97,7 @@ class Model:
         if top_k < 1:
             raise ConfigError(f"should be at least 1, not {top_k}.", where="top_k")
         engine = self.decoder(decoder or self.config.decoder)
+        self.require_fitted(decoder or self.config.decoder, engine)
         chosen = candidates if candidates is not None else self.candidates
         if chosen is None:
             raise ModelError("the model has no candidates.", fix="Fit it first, or give candidates.")
@@ -120,11 +127,34 @@ class Model:
         chosen = share_of(self.candidates, self.config.candidates.share, context)
         return nearest(self.regressor.energy(queries), Problem(self.space, chosen), 1, context)[0][:, 0].cpu()
 
+    def learners(self) -> dict[str, Learner]:
+        """Everything that learns, in the order in which it is fitted, by the names of the sections."""
+        engine = self.decoder(self.config.decoder)
+        known: dict[str, Learner] = {"surrogate": self.surrogate, "regressor": self.regressor}
+        return {**known, "decoder": engine} if isinstance(engine, Learner) else known
+
     def decoder(self, choice: Choice) -> Decoder:
-        """Create the decoder of a choice; refuse one that does not work with this model's energies."""
-        engine: Decoder = self.config.registry.create("decoder", choice, path="decoder")
+        """The decoder of a choice, created once; refuse one that does not work with this model's energies.
+
+        One that learns takes over what a decoder of the same name has learned.
+        """
+        key = choice.model_dump_json()
+        if key not in self.decoders:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self.seed)
+                made: Decoder = self.config.registry.create("decoder", choice, path="decoder")
+            if isinstance(made, Learner) and choice.name in self.fitted:
+                made.restore(self.fitted[choice.name].state())
+            self.decoders[key] = made
+        engine = self.decoders[key]
         engine.accepts(self.regressor.energy(torch.zeros(0, self.surrogate.dim)))
         return engine
+
+    def require_fitted(self, choice: Choice, engine: Decoder) -> None:
+        """Refuse a decoder that learns and that this model was not trained with."""
+        if isinstance(engine, Learner) and choice.name not in self.fitted:
+            what = f"'{choice.name}' learns, and this model was trained without it."
+            raise ConfigError(what, where="decoder", fix=f"Train with it: --set decoder={choice.name}")
 
     def loss(self, *, reduction: Reduction = "mean") -> LearnedLoss:
         """Return the learned loss as a torch module of its own, with a frozen copy of the surrogate."""

@@ -1,20 +1,21 @@
-"""Train a model: first its surrogate, then its regressor."""
+"""Train a model: first its surrogate, then its regressor, then its decoder if that learns."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 from ele_core.data.prepare import Prepared
 from ele_core.errors import DataError
-from ele_core.interfaces import Learner
+from ele_core.interfaces import Energy, Learner
 from ele_core.model.model import Model
 from ele_core.model.select import decoder_of, select
 from ele_core.model.trust.assess import described
 from ele_core.model.trust.judged import calibrate
 from ele_core.model.warm_start import start_from
+from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, Work
+from ele_core.types import Pairs, Problem, TrainingData
 
 
 def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -> Model:
@@ -36,15 +37,16 @@ def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -
 
 
 def fit(model: Model, prepared: Prepared, context: Context) -> Model:
-    """Train the surrogate on outputs, then the regressor on its embeddings; keep the training outputs as candidates."""
+    """Fit everything that learns, the surrogate first; keep the training outputs as candidates."""
     data = prepared.data
-    outputs, validation = data.outputs[data.train], data.outputs[data.validation]
-    pairs = (prepared.packed[data.train], outputs), (prepared.packed[data.validation], validation)
+    train, validation = (Pairs(prepared.packed[rows], data.outputs[rows]) for rows in (data.train, data.validation))
+    given = TrainingData(model.inputs, train, validation, data.extra)
     sizes = len(data.train), 0 if data.extra is None else len(data.extra)
-    context.monitor.plan([*model.surrogate.planned(*sizes), *model.regressor.planned(*sizes)])
-    learn(model.surrogate, "surrogate", lambda: model.surrogate.fit(outputs, validation, data.extra, context), context)
-    learn(model.regressor, "regressor", lambda: model.regressor.fit(*pairs, context), context)
-    model.candidates = model.embed_candidates(outputs, processes=context.processes)
+    context.monitor.plan([stage for learner in model.learners().values() for stage in learner.planned(*sizes)])
+    learn(model.surrogate, "surrogate", given, context)
+    learn(model.regressor, "regressor", given, context)
+    model.candidates = model.embed_candidates(train.outputs, processes=context.processes)
+    fit_decoders(model, given, context)
     rows, truths = prepared.examples("validation")
     model = select(model, prepared.packed[rows], truths, context)
     if len(data.calibration):
@@ -61,12 +63,32 @@ def calibrated(model: Model, prepared: Prepared, split: str, context: Context) -
     return calibrate(model, prepared.packed[rows], truths, f"{split} split", quiet)
 
 
-def learn(learner: Learner, name: str, fit: Callable[[], None], context: Context) -> None:
+def fit_decoders(model: Model, data: TrainingData, context: Context) -> None:
+    """Fit the configured decoder, and those to select from, if they learn."""
+    assert model.candidates is not None
+    config = model.config
+    choices = [config.decoder, *(decoder_of(config, name) for name in config.selection.decoders)]
+    problem = Problem(model.space, model.candidates)
+
+    def energy(inputs: Tensors) -> Energy:
+        return model.regressor.energy(model.regressor.predict(inputs))
+
+    own = dataclasses.replace(
+        data, problem=problem, energy=lambda x: model.regressor.energy(model.regressor.predict(x))
+    )
+    for choice in {choice.name: choice for choice in reversed(choices)}.values():
+        engine = model.decoder(choice)
+        if isinstance(engine, Learner):
+            learn(engine, f"decoder {choice.name}", own, context)
+            model.fitted[choice.name] = engine
+
+
+def learn(learner: Learner, name: str, data: TrainingData, context: Context) -> None:
     """Fit `learner`, or restore it if it was already trained when the training was stopped."""
     done = context.work.saved(name)
     if done is not None and done.finished:
         learner.restore(done.tensors)
         learner.to(context.device)
         return
-    fit()
+    learner.fit(data, context)
     context.work.finish(name, lambda: Snapshot(learner.state()), closes=True)

@@ -80,6 +80,11 @@ class Tensors:
         return (self[start : start + size] for start in range(0, len(self), size))
 
     @property
+    def blocks(self) -> tuple[int, int]:
+        """One block: a batch is in memory, so its rows may be read in any order."""
+        return 0, len(self)
+
+    @property
     def device(self) -> torch.device:
         """The device of the tensors."""
         return next(iter(self.named_tensors()))[1].device

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.components.inputs.text import TextInput
 from ele_core.energies import SquaredDistance
 from ele_core.interfaces import Regressor, Surrogate
 from ele_core.runtime.context import Context
@@ -40,7 +41,7 @@ from ele_core.testing.samples import (
     structures,
     unusual_generators,
 )
-from ele_core.types import Candidates
+from ele_core.types import Candidates, Pairs, TrainingData
 
 NEAR = 1e-4
 """The largest rounding error of an energy, for embeddings of length 1."""
@@ -68,12 +69,20 @@ def training_data(learner: Learner) -> dict[str, Any]:
 
 def fit(learner: Any, data: Mapping[str, Any]) -> Any:
     """Fit a learner on `training_data` from a fixed seed, and return it."""
-    if isinstance(learner, Surrogate):
-        learner.fit(data["outputs"], data["validation outputs"], data.get("extra outputs"), Context(SEED))
-    else:
-        validation = data["validation inputs"], data["validation outputs"]
-        learner.fit((data["inputs"], data["outputs"]), validation, Context(SEED))
+    learner.fit(as_training_data(learner, data), Context(SEED))
     return learner
+
+
+def as_training_data(learner: Learner, data: Mapping[str, Any]) -> TrainingData:
+    """The data as `fit` takes them; texts are the inputs of a surrogate, which may ask for them."""
+    train, held_out = data["outputs"], data["validation outputs"]
+    if isinstance(learner, Regressor):
+        given = learner.inputs, Pairs(data["inputs"], train), Pairs(data["validation inputs"], held_out)
+        return TrainingData(*given)
+    inputs = TextInput()
+    inputs.fit(inputs.examples())
+    some = [inputs.pack(repeated_values(inputs, len(batch))) for batch in (train, held_out)]
+    return TrainingData(inputs, Pairs(some[0], train), Pairs(some[1], held_out), data.get("extra outputs"))
 
 
 def fitted_learner(learner: Any) -> Any:

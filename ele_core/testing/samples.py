@@ -17,7 +17,7 @@ from ele_core.interfaces import ComponentConfig, Energy, InputSpace, OutputSpace
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.context import Context
 from ele_core.testing.results import Broken, require
-from ele_core.types import Candidates, Problem
+from ele_core.types import Candidates, Problem, TrainingData
 
 Space = OutputSpace[Any, Any]
 SEED = 20
@@ -249,7 +249,7 @@ class LinearSurrogate(Surrogate):
     def dim(self) -> int:
         return self.config.dim
 
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Nothing is learned."""
 
     def embed(self, batch: Any) -> Tensor:

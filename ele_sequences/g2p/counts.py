@@ -11,7 +11,17 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core import ComponentConfig, ConfigError, Context, InputSpace, ModelError, Regressor, Surrogate, mix
+from ele_core import (
+    ComponentConfig,
+    ConfigError,
+    Context,
+    InputSpace,
+    ModelError,
+    Regressor,
+    Surrogate,
+    TrainingData,
+    mix,
+)
 from ele_sequences.g2p.spelling import SpellingInput
 from ele_sequences.g2p.surrogate import NOTHING, SURE, AlignedOdds
 
@@ -57,9 +67,9 @@ class RunCounts(Regressor):
         self.letters = torch.zeros(0, 1, dtype=torch.int16)
         self.tokens = torch.zeros(0, 1, dtype=torch.int8)
 
-    def fit(self, train: tuple[Any, Any], validation: tuple[Any, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Keep the training words that have a token for each letter."""
-        words, tokens = train[0], train[1].tokens
+        words, tokens = data.train.inputs[:], data.train.outputs[:].tokens
         whole = (tokens > 0).sum(dim=1) == words.lengths
         if not whole.any():  # pairs that were not aligned: each token counts at the letter of its place
             whole = torch.ones_like(whole)

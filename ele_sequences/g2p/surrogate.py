@@ -20,6 +20,7 @@ from ele_core import (
     OutputSpace,
     QueryEnergy,
     Surrogate,
+    TrainingData,
     mix,
 )
 from ele_sequences.g2p.space import PhonemeSpace
@@ -72,7 +73,7 @@ class AlignedOdds(Surrogate):
         """The number of labels, 'nothing here' among them."""
         return len(self.space.config.alphabet) + 1
 
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Nothing is learned."""
 
     def embed(self, batch: Tokens) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from linear import linear_problem, random_queries, random_sequences, sequence_space
+from linear import linear_problem, outputs_only, random_queries, random_sequences, sequence_space
 from torch import Tensor
 
 from ele_core import StructuredPredictor
@@ -41,7 +41,7 @@ def graphs() -> Graphs:
 @pytest.fixture(scope="module")
 def base(graphs: Graphs) -> PartsSurrogate:
     made = PartsSurrogate(PartsSurrogate.Config(dim=DIM), CellGraphSpace(CellGraphSpace.Config(max_nodes=6)))
-    made.fit(graphs, graphs[:5], None, Context())
+    made.fit(outputs_only(graphs, graphs[:5]), Context())
     return made
 
 
@@ -233,7 +233,7 @@ def test_terms_of_another_surrogate_embed_the_candidates_once(problem, monkeypat
 
 def test_the_estimate_of_a_sum_adds_up_those_of_its_terms(base, graphs):
     wide = PartsSurrogate(PartsSurrogate.Config(dim=2 * DIM), base.space)
-    wide.fit(graphs, graphs[:5], None, Context())
+    wide.fit(outputs_only(graphs, graphs[:5]), Context())
     batch, features = graphs[:6], base.space.features(graphs[10:16])
     first, second = (p.energy(p.embed(graphs[20:26])) for p in (base, wide))
     blind = LinearSurrogate(LinearSurrogate.Config(dim=5), base.space)

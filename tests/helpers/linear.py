@@ -8,7 +8,7 @@ from torch import Tensor
 from ele_core.energies import SquaredDistance, all_distances
 from ele_core.numerics.keys import distinct
 from ele_core.testing import LinearSurrogate, SampleProblem
-from ele_core.types import Candidates
+from ele_core.types import Candidates, Pairs, TrainingData
 from ele_sequences.space import SequenceSpace, Tokens
 
 
@@ -16,6 +16,12 @@ class Spoilable(LinearSurrogate):
     """A linear surrogate whose energy calls methods that a test may override: `energy_of`, `energy_of_point` …"""
 
     differentiable = True
+
+    def fit(self, data, context):
+        self.fit_outputs(data.train.outputs, data.validation.outputs, data.extra, context)
+
+    def fit_outputs(self, outputs, validation, extra, context):
+        """Nothing is learned."""
 
     def energy(self, queries):
         return SpoilableEnergy(self, queries)
@@ -45,6 +51,24 @@ class SpoilableEnergy(SquaredDistance):
 
     def at(self, point, owner=None):
         return self.surrogate.energy_of_point(self.asked(owner), point)
+
+
+class FitsPairs:
+    """A regressor whose `fit` calls `fit_pairs(train, validation, context)` with tuples."""
+
+    def fit(self, data, context):
+        train, validation = ((pairs.inputs, pairs.outputs) for pairs in (data.train, data.validation))
+        self.fit_pairs(train, validation, context)
+
+
+def outputs_only(outputs, validation, extra=None) -> TrainingData:
+    """The data of a surrogate that looks at outputs alone."""
+    return TrainingData(None, Pairs(outputs, outputs), Pairs(validation, validation), extra)
+
+
+def given_pairs(train, validation) -> TrainingData:
+    """The data of a regressor: tuples of packed inputs and outputs."""
+    return TrainingData(None, Pairs(*train), Pairs(*validation))
 
 
 def sequence_space(length: int = 5, alphabet: str = "abc") -> SequenceSpace:

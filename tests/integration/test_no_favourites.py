@@ -81,8 +81,8 @@ class MeansRegressor(Regressor):
         super().__init__(config, inputs, surrogate)
         self.mean = torch.zeros(surrogate.dim)
 
-    def fit(self, train, validation, context):
-        self.mean = self.config.scale * self.surrogate.embed(train[1]).mean(dim=0)
+    def fit(self, data, context):
+        self.mean = self.config.scale * self.surrogate.embed(data.train.outputs[:]).mean(dim=0)
         metrics = {"coverage": 0.5, "mismatch": float(next(self.mismatches))}
         context.monitor.evaluation("matching", 1, metrics, best=True)
 

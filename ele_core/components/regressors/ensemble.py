@@ -18,7 +18,7 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
 from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
-from ele_core.types import Choice, Stage, Takes
+from ele_core.types import Choice, Stage, Takes, TrainingData
 
 ENSEMBLE = Stage("ensemble", decides="validation_error")
 MOST = 64
@@ -59,7 +59,7 @@ class EnsembleRegressor(Regressor):
             for stage in plan
         ]
 
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Fit one member after the other; a resumed training skips those that were finished."""
         for number, member in enumerate(self.members, start=1):
             done = context.work.saved(f"member {number}")
@@ -67,7 +67,7 @@ class EnsembleRegressor(Regressor):
                 member.restore(done.tensors)
                 member.to(context.device)
             else:
-                self._fit(number, train, validation, context)
+                self._fit(number, data, context)
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are."""
@@ -89,15 +89,15 @@ class EnsembleRegressor(Regressor):
             member.to(device)
         return self
 
-    def _fit(self, number: int, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def _fit(self, number: int, data: TrainingData, context: Context) -> None:
         """Fit a member, with random numbers of its own, and report the error of the mean so far."""
         member, so_far = self.members[number - 1], self.members[:number]
         names = {stage.name: f"{stage.name} {number}" for stage in member.stages}
         seed = context.derived_seed("member", number)
         own = dataclasses.replace(context, seed=seed, monitor=StageNames(context.monitor, names))
-        member.fit(train, validation, own)
-        queries = context.processes.spread(lambda inputs: self._mean(so_far, inputs), validation[0])
-        error = self.surrogate.energy(queries).of(validation[1].to(queries.device)).mean().item()
+        member.fit(data, own)
+        queries = context.processes.spread(lambda inputs: self._mean(so_far, inputs), data.validation.inputs[:])
+        error = self.surrogate.energy(queries).of(data.validation.outputs[:].to(queries.device)).mean().item()
         last = number == len(self.members)
         context.monitor.evaluation(ENSEMBLE.name, number, {ENSEMBLE.decides: error}, best=last)
         context.work.finish(f"member {number}", lambda: Snapshot(member.state()), closes=True)

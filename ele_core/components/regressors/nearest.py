@@ -13,7 +13,7 @@ from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogat
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, prefixed
-from ele_core.types import Stage
+from ele_core.types import Stage, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
 
@@ -32,11 +32,13 @@ class NearestRegressor(Regressor):
         self.known: Tensors | None = None
         self.queries = torch.zeros(0, 0)
 
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Keep the training inputs and the embeddings of their outputs."""
-        self.known = train[0]
-        self.queries = context.processes.spread(self.surrogate.embed, train[1])
-        error = (self.predict(validation[0]) - self.surrogate.embed(validation[1])).square().sum(dim=1).mean().item()
+        self.known = data.train.inputs[:]
+        self.queries = context.processes.spread(self.surrogate.embed, data.train.outputs[:])
+        held_out = data.validation[:]
+        targets = self.surrogate.embed(held_out.outputs)
+        error = (self.predict(held_out.inputs) - targets).square().sum(dim=1).mean().item()
         context.monitor.evaluation(REGRESSION.name, 1, {REGRESSION.decides: error}, best=True)
 
     def predict(self, inputs: Tensors) -> Tensor:

@@ -17,7 +17,7 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Choice, Stage, Takes
+from ele_core.types import Choice, Source, Stage, Takes, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
 ERRORS = "errors."
@@ -71,18 +71,24 @@ class NeuralRegressor(NetworkLearner, Regressor):
         return backbone if self.surrogate.spherical else Standardised(backbone, self.surrogate.dim)
 
     def targets(self, outputs: Any, context: Context) -> Any:
-        """What queries are compared with, a row for each packed output: the embeddings, computed once."""
-        return context.processes.spread(self.surrogate.embed, outputs)
+        """What queries are compared with, a row for each packed output: the embeddings.
+
+        They are computed once if the outputs are in memory, else when they are asked for.
+        """
+        if isinstance(outputs, Tensors):
+            return context.processes.spread(self.surrogate.embed, outputs)
+        return Embedded(self.surrogate, outputs, context.device)
 
     def error(self, queries: Tensor, targets: Any) -> Tensor:
         """The loss of each query (B,): its squared distance from its target."""
         difference: Tensor = queries - targets
         return difference.square().sum(dim=1)
 
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Train on the pairs; keep the weights of the best validation error."""
-        inputs, training = train[0], self.config.training
-        targets, validation_targets = (self.targets(outputs, context) for outputs in (train[1], validation[1]))
+        inputs, training, held_out = data.train.inputs, self.config.training, data.validation.inputs[:]
+        targets = self.targets(data.train.outputs, context)
+        validation_targets = self.targets(data.validation.outputs[:], context)
         if isinstance(self.network, Standardised):
             self.network.measure(targets)
 
@@ -91,7 +97,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
             return self.error(self._query(views.to(context.device)), targets[rows.to(targets.device)])
 
         def evaluate() -> dict[str, float]:
-            predicted = context.processes.spread(self._predict, validation[0])
+            predicted = context.processes.spread(self._predict, held_out)
             return {REGRESSION.decides: self.error(predicted, validation_targets).mean().item()}
 
         optimise(
@@ -99,7 +105,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
             training,
             count=len(inputs),
             source=ShuffledBatches(
-                len(inputs), training.batch_size, context, REGRESSION.name, self.inputs.sizes(inputs)
+                len(inputs), training.batch_size, context, REGRESSION.name, sizes_of(self.inputs, inputs), inputs.blocks
             ),
             loss=loss,
             evaluate=evaluate,
@@ -107,7 +113,7 @@ class NeuralRegressor(NetworkLearner, Regressor):
             stage=REGRESSION,
         )
         if self.errors is not None:
-            predicted = context.processes.spread(self.predict, validation[0])
+            predicted = context.processes.spread(self.predict, held_out)
             self.errors.to(context.device).fit(predicted, validation_targets)
 
     def state(self) -> dict[str, Tensor]:
@@ -153,6 +159,36 @@ class NeuralRegressor(NetworkLearner, Regressor):
         return functional.normalize(query, dim=1) if self.surrogate.spherical else query
 
 
+class Embedded:
+    """The embeddings of outputs that are not in memory, computed when they are asked for."""
+
+    def __init__(self, surrogate: Surrogate, outputs: Source[Any], device: torch.device) -> None:
+        self.surrogate, self.outputs, self.device = surrogate, outputs, device
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self.surrogate.embed(self.outputs[rows.cpu()]).to(self.device)
+
+    def mean(self, dim: int = 0) -> Tensor:
+        """The mean embedding (dim,)."""
+        parts = [self.surrogate.embed(part).double().sum(dim=dim) for part in self.outputs.chunks(CHUNK)]
+        return (torch.stack(parts).sum(dim=0) / len(self.outputs)).float().to(self.device)
+
+    def std(self, dim: int = 0, correction: int = 0) -> Tensor:
+        """The standard deviation of each coordinate (dim,)."""
+        mean = self.mean().double()
+        parts = [(self.surrogate.embed(part) - mean).square().sum(dim=dim) for part in self.outputs.chunks(CHUNK)]
+        return (torch.stack(parts).sum(dim=0) / (len(self.outputs) - correction)).sqrt().float().to(self.device)
+
+
+def sizes_of(inputs: InputSpace[Any], source: Source[Any]) -> Tensor | None:
+    """The length of each input (N,), from all at once if they are in memory; None: all are equal."""
+    if isinstance(source, Tensors):
+        return inputs.sizes(source)
+    found = [inputs.sizes(part) for part in source.chunks(CHUNK)]
+    known = [sizes for sizes in found if sizes is not None]
+    return torch.cat(known) if known else None
+
+
 class Standardised(nn.Module):
     """μ + σ · backbone(x), with a mean and a standard deviation for each coordinate."""
 
@@ -165,7 +201,7 @@ class Standardised(nn.Module):
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("spread", torch.ones(dim))
 
-    def measure(self, targets: Tensor) -> None:
+    def measure(self, targets: Tensor | Embedded) -> None:
         """Set the mean and the standard deviation to those of `targets` (N, dim)."""
         self.mean.copy_(targets.mean(dim=0))
         self.spread.copy_(targets.std(dim=0, correction=0))

@@ -18,7 +18,7 @@ from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
-from ele_core.types import Stage
+from ele_core.types import Pairs, Stage, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
 
@@ -51,17 +51,18 @@ class SketchedRidgeRegressor(Regressor):
         self.map = SketchedKernel(self.config)
         self.weights = torch.zeros(0, 0)
 
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the inputs, add up ZᵀZ and ZᵀΨ chunk by chunk, and solve for the best penalty."""
-        self.map.fit(self._features, train[0], context, REGRESSION.name)
-        square, cross = self._moments(*train, context)
+        train = data.train
+        self.map.fit(self._features, train.inputs, context, REGRESSION.name)
+        square, cross = self._moments(train, context)
         values, vectors = torch.linalg.eigh(square)
         rotated = vectors.T @ cross
-        held_out = torch.cat([self._map(part) for part in validation[0].chunks(CHUNK)]).double() @ vectors
-        targets = self.surrogate.embed(validation[1]).double()
+        held_out = torch.cat([self._map(part) for part in data.validation.inputs.chunks(CHUNK)]).double() @ vectors
+        targets = self.surrogate.embed(data.validation.outputs[:]).double()
         least = float("inf")
         for step, penalty in enumerate(self.config.penalties, start=1):
-            solution = rotated / (values.clamp(min=0) + len(train[0]) * penalty).unsqueeze(1)
+            solution = rotated / (values.clamp(min=0) + len(train) * penalty).unsqueeze(1)
             error = (held_out @ solution - targets).square().sum(dim=1).mean().item()
             metrics = {REGRESSION.decides: error, "log10_penalty": math.log10(penalty)}
             context.monitor.evaluation(REGRESSION.name, step, metrics, best=error < least)
@@ -98,17 +99,17 @@ class SketchedRidgeRegressor(Regressor):
     def _map(self, inputs: Tensors) -> Tensor:
         return self.map(self._features(inputs))
 
-    def _moments(self, inputs: Tensors, outputs: Any, context: Context) -> tuple[Tensor, Tensor]:
+    def _moments(self, pairs: Pairs, context: Context) -> tuple[Tensor, Tensor]:
         """ZᵀZ (m, m) and ZᵀΨ (m, dim), in double precision; checkpoints keep the sums so far."""
         shape = self.map.dim, self.map.dim + self.surrogate.dim
         sums, done = torch.zeros(shape, dtype=torch.float64, device=context.device), 0
         if (saved := context.work.saved(REGRESSION.name)) is not None:
             sums, done = saved.tensors["sums"].to(context.device), saved.values["done"]
-        starts = range(done, len(inputs), CHUNK)
+        starts = range(done, len(pairs), CHUNK)
         for start in context.monitor.progress(starts, description=REGRESSION.name, total=len(starts)):
-            mapped = self._map(inputs[start : start + CHUNK])
+            mapped = self._map(pairs.inputs[start : start + CHUNK])
             sums[:, : self.map.dim] += mapped.T @ mapped
-            embedded = self.surrogate.embed(outputs[start : start + CHUNK]).to(mapped.dtype)
+            embedded = self.surrogate.embed(pairs.outputs[start : start + CHUNK]).to(mapped.dtype)
             sums[:, self.map.dim :] += mapped.T @ embedded
             context.work.step(REGRESSION.name, partial(Snapshot, {"sums": sums}, {"done": start + CHUNK}))
         return sums[:, : self.map.dim], sums[:, self.map.dim :]

@@ -21,7 +21,7 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
 from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
-from ele_core.types import Choice, Stage, Takes
+from ele_core.types import Choice, Stage, Takes, TrainingData
 
 STACKED, COPIED = "stacked", "copied"
 Error = Callable[[Tensor], Tensor]
@@ -95,7 +95,7 @@ class StackedRegressor(Regressor):
             for stage in plan
         ]
 
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Fit each regressor, then the weights; a resumed training skips those that were finished."""
         for name, part in self.parts.items():
             done = context.work.saved(f"regressor {name}")
@@ -103,10 +103,12 @@ class StackedRegressor(Regressor):
                 part.restore(done.tensors)
                 part.to(context.device)
                 continue
-            part.fit(train, validation, context.with_monitor(StageNames(context.monitor, {"regression": name})))
+            part.fit(data, context.with_monitor(StageNames(context.monitor, {"regression": name})))
             context.work.finish(f"regressor {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
-        predicted = [context.processes.spread(self.parts[name].predict, validation[0]) for name in self._stacked]
-        error, weights = self._objective(validation[1], context)
+        predicted = [
+            context.processes.spread(self.parts[name].predict, data.validation.inputs[:]) for name in self._stacked
+        ]
+        error, weights = self._objective(data.validation.outputs[:], context)
         errors = {name: float(error(own)) for name, own in zip(self._stacked, predicted, strict=True)}
         best = min(errors, key=lambda name: errors[name])
         alone = [float(name == best) for name in errors]

@@ -15,6 +15,7 @@ from ele_core.errors import ModelError
 from ele_core.interfaces import ComponentConfig, OutputSpace
 from ele_core.numerics.sparse import PartEnergies
 from ele_core.runtime.context import Context
+from ele_core.types import TrainingData
 
 COSINE = 0.8
 """The cosine between a query and its structure for which the estimate of energies is exact to first order."""
@@ -33,10 +34,10 @@ class CentredPartsSurrogate(PartsSurrogate):
         super().__init__(config, space)
         self.mean = torch.zeros(self.dim)
 
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Choose the scale and the mean by the training outputs; nothing else is learned."""
-        super().fit(outputs, validation, extra, context)
-        self.mean = self.added(outputs).mean(dim=0)
+        super().fit(data, context)
+        self.mean = self.added(data.train.outputs).mean(dim=0)
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim), of norm 1."""

@@ -21,7 +21,7 @@ from ele_core.optional import PartMoves
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Choice, Stage, Takes
+from ele_core.types import Choice, Stage, Takes, TrainingData
 
 OUTLINE = "outline"
 """The name of the linear model of the embedding in `state`."""
@@ -83,11 +83,12 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         before = [PlannedStage(PRETRAINING.name, first, training.batch_size)] if first else []
         return [*before, training.planned(EMBEDDING, examples)]
 
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
-        """Pre-train on `extra` if configured, then train on `outputs`; keep the weights of the best validation loss."""
-        evaluate = Views(self, validation, context).evaluate
-        if extra is not None and self.config.pretraining_steps:
-            self._train(extra, evaluate, context, PRETRAINING, self.config.pretraining_steps)
+    def fit(self, data: TrainingData, context: Context) -> None:
+        """Pre-train on the extra outputs if configured, then train; keep the weights of the best validation loss."""
+        outputs = data.train.outputs
+        evaluate = Views(self, data.validation.outputs[:], context).evaluate
+        if data.extra is not None and self.config.pretraining_steps:
+            self._train(data.extra, evaluate, context, PRETRAINING, self.config.pretraining_steps)
         self._train(outputs, evaluate, context, EMBEDDING, None)
         if self.outline is not None:
             order = torch.randperm(len(outputs), generator=context.generator("embedding", "outline"))
@@ -123,7 +124,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     def _batches(self, outputs: Any, context: Context, stage: str) -> Batches:
         size, mining = self.config.training.batch_size, self.config.mining
         if mining is None:
-            return ShuffledBatches(len(outputs), size, context, stage)
+            return ShuffledBatches(len(outputs), size, context, stage, blocks=outputs.blocks)
 
         def embed(rows: Tensor) -> Tensor:
             self.encoder.eval()
@@ -131,7 +132,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             self.encoder.train()
             return embeddings
 
-        return MinedBatches(len(outputs), size, mining.group, mining.refresh, embed, context, stage)
+        return MinedBatches(outputs.blocks, size, mining.group, mining.refresh, embed, context, stage)
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim) on the unit sphere."""

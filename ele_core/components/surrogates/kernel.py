@@ -14,7 +14,7 @@ from ele_core.energies import QueryEnergy
 from ele_core.interfaces import ComponentConfig, Energy, OutputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.runtime.context import Context
-from ele_core.types import Candidates
+from ele_core.types import Candidates, TrainingData
 
 
 class SketchedKernelSurrogate(Surrogate):
@@ -50,9 +50,9 @@ class SketchedKernelSurrogate(Surrogate):
         """φ(y): the features that the kernel compares."""
         return self.space.features(batch)
 
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
-        """Sketch the training outputs; nothing is learned from `validation` or `extra`."""
-        self.map.fit(self.features, outputs, context, "embedding")
+    def fit(self, data: TrainingData, context: Context) -> None:
+        """Sketch the training outputs; nothing else is looked at."""
+        self.map.fit(self.features, data.train.outputs, context, "embedding")
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim)."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
-from ele_core.data.batches import Batches
+from ele_core.data.batches import Batches, shuffled
 from ele_core.runtime.context import Context
 
 
@@ -22,7 +22,7 @@ class MinedBatches(Batches):
 
     def __init__(
         self,
-        count: int,
+        blocks: Sequence[int],
         size: int,
         group: int,
         refresh: int,
@@ -30,12 +30,12 @@ class MinedBatches(Batches):
         context: Context,
         stage: str,
     ) -> None:
-        self._count = count
+        self._blocks = blocks
         self._generator: Callable[..., Generator] = partial(context.generator, stage)
         self._size = size
         self._group = group
         self._pooled = size * refresh
-        self._pools = math.ceil(count / self._pooled)
+        self._pools = math.ceil(blocks[-1] / self._pooled)
         self._embed = embed
         self._processes = context.processes
         self._next = 0
@@ -59,7 +59,7 @@ class MinedBatches(Batches):
 
     def _arranged(self, epoch: int, pool: int) -> Tensor:
         """The rows of one pool, those with similar embeddings together."""
-        order = torch.randperm(self._count, generator=self._generator("epoch", epoch))
+        order = shuffled(self._blocks, self._generator("epoch", epoch))
         rows = order[pool * self._pooled : (pool + 1) * self._pooled]
         generator = self._generator("groups", epoch, pool)
         groups = near_groups(self._embed(rows), self._group, generator)

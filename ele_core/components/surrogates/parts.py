@@ -16,6 +16,7 @@ from ele_core.errors import ModelError
 from ele_core.interfaces import ComponentConfig, Energy, OutputSpace, Surrogate
 from ele_core.numerics.sparse import PartEnergies, SparseRows, signs
 from ele_core.runtime.context import Context
+from ele_core.types import TrainingData
 
 KNOWN = 1 << 15
 """Parts whose vectors are kept in memory; they are computed again if there are more."""
@@ -50,9 +51,10 @@ class PartsSurrogate(Surrogate):
         """The dimension of the embedding."""
         return self.config.dim
 
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Choose the scale by the training outputs; nothing else is learned."""
         sample = context.generator("embedding", "scale")
+        outputs = data.train.outputs
         rows = torch.randperm(len(outputs), generator=sample)[:CHUNK]
         self.scale = torch.ones(1, device=context.device)
         embedded = self.added(outputs[rows])

@@ -23,6 +23,7 @@ from ele_core import (
     Stage,
     Surrogate,
     Tensors,
+    TrainingData,
 )
 from ele_graphs.rivals.fgw.surrogate import require_fused
 
@@ -70,21 +71,21 @@ class FusedRidgeRegressor(Regressor):
         self.inverse = torch.zeros(0, 0)
         self.graphs = torch.zeros(0, 0)
 
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the inputs, and choose the best penalty: one eigendecomposition of ZᵀZ serves all penalties."""
-        self.map.fit(self._features, train[0], context, REGRESSION.name)
-        starts = range(0, len(train[0]), CHUNK)
+        train, held_out = data.train, data.validation[: self.config.validated]
+        self.map.fit(self._features, train.inputs, context, REGRESSION.name)
+        starts = range(0, len(train), CHUNK)
         shown = context.monitor.progress(starts, description=REGRESSION.name, total=len(starts))
-        self.mapped = torch.cat([self._map(train[0][start : start + CHUNK]) for start in shown])
-        self.graphs = self.surrogate.embed(train[1]).to(context.device)
+        self.mapped = torch.cat([self._map(train.inputs[start : start + CHUNK]) for start in shown])
+        self.graphs = self.surrogate.embed(train.outputs[:]).to(context.device)
         values, vectors = torch.linalg.eigh(self.mapped.double().T @ self.mapped.double())
-        held_out = tuple(part[: self.config.validated] for part in validation)
         least, best = math.inf, self.inverse
         penalties = context.monitor.progress(self.config.penalties, description="penalty")
         for step, penalty in enumerate(penalties, start=1):
-            shrunk = 1 / (values.clamp(min=0) + len(train[0]) * penalty)
+            shrunk = 1 / (values.clamp(min=0) + len(train) * penalty)
             self.inverse = ((vectors * shrunk) @ vectors.T).float()
-            energy = self.surrogate.energy(self.predict(held_out[0])).of(held_out[1]).mean().item()
+            energy = self.surrogate.energy(self.predict(held_out.inputs[:])).of(held_out.outputs[:]).mean().item()
             metrics = {REGRESSION.decides: energy, "log10_penalty": math.log10(penalty)}
             context.monitor.evaluation(REGRESSION.name, step, metrics, best=energy < least)
             if energy < least:

@@ -20,6 +20,7 @@ from ele_core import (
     OutputSpace,
     QueryEnergy,
     Surrogate,
+    TrainingData,
 )
 from ele_graphs.graphs.space import GraphSpace
 from ele_graphs.rivals.fgw.distance import Pairs, SoftGraphs, Solver, Transport, fused_distances, pot, soften
@@ -113,7 +114,7 @@ class FusedSurrogate(Surrogate):
         """Numbers per weighted graph."""
         return self.layout.width
 
-    def fit(self, outputs: Any, validation: Any, extra: Any | None, context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Do nothing: the distance is fixed."""
 
     def embed(self, batch: Any) -> Tensor:

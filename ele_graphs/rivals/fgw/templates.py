@@ -23,6 +23,7 @@ from ele_core import (
     Takes,
     Tensors,
     Training,
+    TrainingData,
     create_part,
     optimise,
 )
@@ -140,12 +141,13 @@ class TemplateRegressor(NetworkLearner, Regressor):
         self.network = BarycenterNetwork(backbone, dictionary, self.fused, options.rounds)
         self.network.eval()
 
-    def fit(self, train: tuple[Tensors, Any], validation: tuple[Tensors, Any], context: Context) -> None:
+    def fit(self, data: TrainingData, context: Context) -> None:
         """Start the dictionary as training graphs, then train it and the backbone together."""
-        inputs, training = train[0], self.config.training
-        targets = self.fused.soften(train[1]).to(context.device)
+        inputs, training = data.train.inputs[:], self.config.training
+        targets = self.fused.soften(data.train.outputs[:]).to(context.device)
         self.network.dictionary.begin(targets, context.generator(REGRESSION.name, "templates"))
-        seen, truths = (part[: self.config.validated] for part in validation)
+        held_out = data.validation[: self.config.validated]
+        seen, truths = held_out.inputs[:], held_out.outputs[:]
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             views = self.inputs.augment(inputs[rows], generator).to(context.device)

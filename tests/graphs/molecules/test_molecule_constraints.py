@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from linear import outputs_only
 from pydantic import ValidationError
 from rdkit import Chem
 from rdkit.Chem.Descriptors import ExactMolWt
@@ -192,7 +193,7 @@ def test_a_costly_constraint_is_judged_for_the_best_structures_and_obeyed():
     counted = Counted(space.config)
     surrogate = PartsSurrogate(PartsSurrogate.Config(dim=256), counted)
     outputs = counted.pack(["CCN", "CCCC", "CCCN", "NCCN", "c1ccccc1"])
-    surrogate.fit(outputs, outputs, None, Context())
+    surrogate.fit(outputs_only(outputs, outputs), Context())
     truth = counted.pack(["CCCO"])
     problem = Problem(
         counted,

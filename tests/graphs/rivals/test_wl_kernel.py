@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear import outputs_only
 from random_graphs import random_graphs, random_orders, repad
 
 from ele_core.errors import ConfigError
@@ -125,7 +126,7 @@ def space() -> PaddedGraphSpace:
 def test_a_complete_sketch_gives_the_normalised_kernel(space):
     graphs = random_graphs(30, 6)
     surrogate = WLKernelSurrogate(WLKernelSurrogate.Config(sketch={"size": 30}), space)
-    surrogate.fit(graphs, graphs, None, Context())
+    surrogate.fit(outputs_only(graphs, graphs), Context())
     embeddings = surrogate.embed(graphs)
     expected = gram(core_wl_features(graphs).double().normalised()).float()
     torch.testing.assert_close(embeddings @ embeddings.T, expected, rtol=0, atol=1e-5)
@@ -134,8 +135,8 @@ def test_a_complete_sketch_gives_the_normalised_kernel(space):
 def test_energies_are_squared_distances_in_the_space_of_the_kernel(space):
     graphs = random_graphs(30, 6)
     surrogate, complete = (WLKernelSurrogate(WLKernelSurrogate.Config(sketch={"size": m}), space) for m in (8, 30))
-    surrogate.fit(graphs[:20], graphs[20:], None, Context())
-    complete.fit(graphs, graphs, None, Context())
+    surrogate.fit(outputs_only(graphs[:20], graphs[20:]), Context())
+    complete.fit(outputs_only(graphs, graphs), Context())
     whole, sketched = complete.embed(graphs), surrogate.embed(graphs)
     span = torch.linalg.pinv(whole, rtol=1e-5) @ sketched  # the basis of the sketch, in the coordinates of the whole
     queries = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import comb
 
 import torch
-from linear import Spoilable
+from linear import FitsPairs, Spoilable
 from pydantic import Field
 from torch import nn
 
@@ -301,7 +301,7 @@ class LearnedOffset(Spoilable):
         super().__init__(config, space)
         self.offset = torch.zeros(self.dim, dtype=torch.float64)
 
-    def fit(self, outputs, validation, extra, context):
+    def fit_outputs(self, outputs, validation, extra, context):
         together = outputs if extra is None else type(outputs).cat([outputs, extra])
         self.offset = LinearSurrogate.embed_at(self, self.space.relax(together)).mean(dim=0)
 
@@ -315,7 +315,7 @@ class LearnedOffset(Spoilable):
         self.weights, self.offset = state["weights"], state["offset"]
 
 
-class Ridge(Regressor):
+class Ridge(FitsPairs, Regressor):
     """Ridge regression on vectors with a constant feature."""
 
     def __init__(self, config, inputs, surrogate):
@@ -325,7 +325,7 @@ class Ridge(Regressor):
     def seen(self, inputs):
         return nn.functional.pad(inputs.values.double(), (0, 1), value=1.0)
 
-    def fit(self, train, validation, context):
+    def fit_pairs(self, train, validation, context):
         self.solve(self.seen(train[0]), self.surrogate.embed(train[1]))
 
     def solve(self, x, y):

@@ -22,8 +22,8 @@ fitting = mistake("fitting")
 class FitReversesOutputs(LearnedOffset):
     """`fit` of a surrogate puts the outputs of its caller into another order in place."""
 
-    def fit(self, outputs, validation, extra, context):
-        super().fit(outputs, validation, extra, context)
+    def fit_outputs(self, outputs, validation, extra, context):
+        super().fit_outputs(outputs, validation, extra, context)
         outputs.tokens.copy_(outputs.tokens.flip(0))
 
 
@@ -31,9 +31,9 @@ class FitReversesOutputs(LearnedOffset):
 class FitAddsToTheOffset(LearnedOffset):
     """A second `fit` of a surrogate goes on from the first."""
 
-    def fit(self, outputs, validation, extra, context):
+    def fit_outputs(self, outputs, validation, extra, context):
         before = self.offset
-        super().fit(outputs, validation, extra, context)
+        super().fit_outputs(outputs, validation, extra, context)
         self.offset = self.offset + before
 
 
@@ -41,18 +41,18 @@ class FitAddsToTheOffset(LearnedOffset):
 class FitStandardises(LearnedOffset):
     """`fit` divides by the deviation of the embeddings, which is 0 if all outputs are the same."""
 
-    def fit(self, outputs, validation, extra, context):
-        super().fit(outputs, validation, extra, context)
+    def fit_outputs(self, outputs, validation, extra, context):
+        super().fit_outputs(outputs, validation, extra, context)
         self.weights = self.weights / LinearSurrogate.embed_at(self, self.space.relax(outputs)).std(dim=0)
-        super().fit(outputs, validation, extra, context)
+        super().fit_outputs(outputs, validation, extra, context)
 
 
 @fitting("check_fit_leaves_its_data_alone")
 class FitForgetsExtra(LearnedOffset):
     """`fit` was never called with extra outputs, and fails with them."""
 
-    def fit(self, outputs, validation, extra, context):
-        super().fit(outputs if extra is None else outputs + extra, validation, None, context)
+    def fit_outputs(self, outputs, validation, extra, context):
+        super().fit_outputs(outputs if extra is None else outputs + extra, validation, None, context)
 
 
 @fitting("check_takes_many_rows")
@@ -79,8 +79,8 @@ class EnergiesOfOneChunk(LearnedOffset):
 class FitOfTheFirst(LearnedOffset):
     """`fit` reads only the first output."""
 
-    def fit(self, outputs, validation, extra, context):
-        super().fit(outputs[:1], validation, None, context)
+    def fit_outputs(self, outputs, validation, extra, context):
+        super().fit_outputs(outputs[:1], validation, None, context)
 
 
 # -- regressors ----------------------------------------------------------------------------------------------------
@@ -98,34 +98,34 @@ class IgnoresItsInput(Ridge):
 class SortsItsInputs(Ridge):
     """`fit` sorts the inputs, as for batches of similar sizes, and forgets the outputs."""
 
-    def fit(self, train, validation, context):
-        super().fit((train[0][train[0].values.norm(dim=1).argsort()], train[1]), validation, context)
+    def fit_pairs(self, train, validation, context):
+        super().fit_pairs((train[0][train[0].values.norm(dim=1).argsort()], train[1]), validation, context)
 
 
 @fitting(None)
 class ShufflesItsTargets(Ridge):
     """`fit` shuffles inputs and outputs by two different permutations."""
 
-    def fit(self, train, validation, context):
+    def fit_pairs(self, train, validation, context):
         rows = [torch.randperm(len(train[0]), generator=context.generator(name)) for name in ("x", "y")]
-        super().fit((train[0][rows[0]], train[1][rows[1]]), validation, context)
+        super().fit_pairs((train[0][rows[0]], train[1][rows[1]]), validation, context)
 
 
 @fitting("check_fit_leaves_its_data_alone")
 class FitScalesInputs(Ridge):
     """`fit` standardises the inputs of its caller in place."""
 
-    def fit(self, train, validation, context):
+    def fit_pairs(self, train, validation, context):
         train[0].values.sub_(train[0].values.mean(dim=0))
-        super().fit(train, validation, context)
+        super().fit_pairs(train, validation, context)
 
 
 @fitting("check_fit_leaves_its_data_alone")
 class FitWritesOutputs(Ridge):
     """`fit` replaces the outputs of its caller in place."""
 
-    def fit(self, train, validation, context):
-        super().fit(train, validation, context)
+    def fit_pairs(self, train, validation, context):
+        super().fit_pairs(train, validation, context)
         train[1].tokens.zero_()
 
 
@@ -133,8 +133,8 @@ class FitWritesOutputs(Ridge):
 class FitWritesValidation(Ridge):
     """`fit` rounds the validation inputs of its caller in place."""
 
-    def fit(self, train, validation, context):
-        super().fit(train, validation, context)
+    def fit_pairs(self, train, validation, context):
+        super().fit_pairs(train, validation, context)
         validation[0].values.round_()
 
 
@@ -205,9 +205,9 @@ class PredictsOneChunk(Ridge):
 class LearnsFromValidation(Ridge):
     """`fit` joins the validation pairs to the training pairs."""
 
-    def fit(self, train, validation, context):
+    def fit_pairs(self, train, validation, context):
         together = [type(one).cat([one, two]) for one, two in zip(train, validation, strict=True)]
-        super().fit((together[0], together[1]), validation, context)
+        super().fit_pairs((together[0], together[1]), validation, context)
 
 
 # -- decoders ------------------------------------------------------------------------------------------------------

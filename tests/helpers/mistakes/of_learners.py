@@ -6,7 +6,7 @@ import itertools
 from typing import ClassVar
 
 import torch
-from linear import Spoilable
+from linear import FitsPairs, Spoilable
 from torch import nn
 
 from ele_core.components.backbones.mlp import MLPBackbone
@@ -323,7 +323,7 @@ class LearnedSurrogate(Spoilable):
         super().__init__(config, space)
         self.offset = torch.zeros(self.dim, dtype=torch.float64)
 
-    def fit(self, outputs, validation, extra, context):
+    def fit_outputs(self, outputs, validation, extra, context):
         self.offset = torch.rand(self.dim, generator=context.generator("offset"), dtype=torch.float64)
 
     def embed_at(self, point):
@@ -350,9 +350,9 @@ class LearnsItsDimension(LearnedSurrogate):
     def dim(self):
         return self.size
 
-    def fit(self, outputs, validation, extra, context):
+    def fit_outputs(self, outputs, validation, extra, context):
         self.size = 17
-        super().fit(outputs, validation, extra, context)
+        super().fit_outputs(outputs, validation, extra, context)
 
     def __init__(self, config, space):
         super().__init__(config, space)
@@ -430,21 +430,21 @@ class ForgetsItsOffset(LearnedSurrogate):
 
 @caught_by("check_fit_is_seeded")
 class FitsFromTheGlobalGenerator(LearnedSurrogate):
-    def fit(self, outputs, validation, extra, context):
+    def fit_outputs(self, outputs, validation, extra, context):
         self.offset = torch.rand(self.dim, dtype=torch.float64)
 
 
 # -- regressors ----------------------------------------------------------------------------------------------------
 
 
-class PlainRegressor(Regressor):
+class PlainRegressor(FitsPairs, Regressor):
     """Least squares with a ridge and a seeded jitter; nothing is wrong with it."""
 
     def __init__(self, config, inputs, surrogate):
         super().__init__(config, inputs, surrogate)
         self.weights = torch.zeros(inputs.dimension, surrogate.dim, dtype=torch.float64)
 
-    def fit(self, train, validation, context):
+    def fit_pairs(self, train, validation, context):
         x, y = train[0].values.double(), self.surrogate.embed(train[1])
         ridge = torch.eye(x.shape[1], dtype=torch.float64)
         jitter = torch.rand(self.weights.shape, generator=context.generator("jitter"), dtype=torch.float64)
@@ -482,8 +482,8 @@ class PredictsInPlace(PlainRegressor):
 
 @caught_by("check_fit_leaves_its_data_alone")
 class TrainsTheSurrogate(PlainRegressor):
-    def fit(self, train, validation, context):
-        super().fit(train, validation, context)
+    def fit_pairs(self, train, validation, context):
+        super().fit_pairs(train, validation, context)
         self.surrogate.weights.mul_(1 + 1e-9)
 
 
@@ -510,6 +510,6 @@ class ForgetsItsWay(PlainRegressor):
 
 @caught_by("check_fit_is_seeded")
 class FitsAtRandom(PlainRegressor):
-    def fit(self, train, validation, context):
-        super().fit(train, validation, context)
+    def fit_pairs(self, train, validation, context):
+        super().fit_pairs(train, validation, context)
         self.weights = self.weights + 1e-3 * torch.rand(self.weights.shape)

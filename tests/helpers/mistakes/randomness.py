@@ -155,20 +155,20 @@ class SampleIgnoresItsGenerator(AtMost):
 class SurrogateSeedsNumpy(LearnedOffset):
     """`fit` of a surrogate seeds numpy's global generator with 0 and draws from it."""
 
-    def fit(self, outputs, validation, extra, context):
+    def fit_outputs(self, outputs, validation, extra, context):
         np.random.seed(0)
-        super().fit(outputs[torch.from_numpy(np.random.permutation(len(outputs)))], validation, extra, context)
+        super().fit_outputs(outputs[torch.from_numpy(np.random.permutation(len(outputs)))], validation, extra, context)
 
 
 @randomness("check_fit_is_seeded")
 class RegressorShufflesInPython(Ridge):
     """`fit` of a regressor seeds Python's global generator and shuffles with it."""
 
-    def fit(self, train, validation, context):
+    def fit_pairs(self, train, validation, context):
         random.seed(context.seed)
         rows = list(range(len(train[0])))
         random.shuffle(rows)
-        super().fit((train[0][rows], train[1][rows]), validation, context)
+        super().fit_pairs((train[0][rows], train[1][rows]), validation, context)
 
 
 @randomness("check_calls_change_nothing")

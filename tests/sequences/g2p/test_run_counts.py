@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+from linear import given_pairs
 
 from ele_core import ConfigError, Context, TextInput
 from ele_sequences.g2p import counts
@@ -33,7 +34,7 @@ def fitted(**options):
     surrogate = AlignedOdds(AlignedOdds.Config(pairs=3), SPACE)
     made = RunCounts(RunCounts.Config(**options), inputs, surrogate)
     pairs = inputs.pack([word for word, _ in PAIRS]), SPACE.pack([spoken for _, spoken in PAIRS])
-    made.fit(pairs, pairs, Context())
+    made.fit(given_pairs(pairs, pairs), Context())
     return made
 
 

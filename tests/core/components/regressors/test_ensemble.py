@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from linear import random_sequences, sequence_space
+from linear import given_pairs, random_sequences, sequence_space
 from recording import Memory, Recorder, Stopped
 from torch.nn import functional
 
@@ -52,7 +52,7 @@ def fitted(surrogate: type[LinearSurrogate], context: Context | None = None, mem
         options = EnsembleRegressor.Config(member=MEMBER, members=members)
         made = EnsembleRegressor(options, inputs, surrogate(surrogate.Config(dim=12), space))
     packed = inputs.pack(texts)
-    made.fit((packed[:60], outputs[:60]), (packed[60:], outputs[60:]), context or Context())
+    made.fit(given_pairs((packed[:60], outputs[:60]), (packed[60:], outputs[60:])), context or Context())
     return made, packed, outputs
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from linear import random_sequences, sequence_space
+from linear import given_pairs, random_sequences, sequence_space
 from recording import Recorder
 from torch import Tensor
 from torch.nn import functional
@@ -55,7 +55,7 @@ def task(space: SequenceSpace, surrogate: Any, context: Context | None = None, *
     texts = [text or "-" for text in space.unpack(outputs)]
     made = regressor(surrogate, texts, **options)
     inputs = made.inputs.pack(texts)
-    made.fit((inputs[:60], outputs[:60]), (inputs[60:], outputs[60:]), context or Context())
+    made.fit(given_pairs((inputs[:60], outputs[:60]), (inputs[60:], outputs[60:])), context or Context())
     return made, inputs, outputs
 
 
@@ -78,7 +78,7 @@ def test_fitting_leaves_a_learned_embedding_as_it_was(predictor, pairs, tiny):
         NeuralRegressor.Config(backbone=tiny["regressor"]["backbone"], training=training), model.inputs, model.surrogate
     )
     packed = model.inputs.pack(pairs[0]), model.space.pack(pairs[1])
-    fresh.fit(packed, packed, Context())
+    fresh.fit(given_pairs(packed, packed), Context())
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.surrogate.state().items())
 
 

@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from linear import random_sequences, sequence_space
+from linear import given_pairs, random_sequences, sequence_space
 from recording import Memory, Recorder, Stopped
 
 from ele_core import StructuredPredictor
@@ -42,7 +42,7 @@ def task(context: Context | None = None, **options: Any) -> tuple[SketchedRidgeR
     packed = inputs.pack(values)
     config = SketchedRidgeRegressor.Config(**{"width": 1.5, "sketch": {"size": 60}, **options})
     made = SketchedRidgeRegressor(config, inputs, FloatSurrogate(FloatSurrogate.Config(dim=4), space))
-    made.fit((packed[:45], outputs[:45]), (packed[45:], outputs[45:]), context or Context())
+    made.fit(given_pairs((packed[:45], outputs[:45]), (packed[45:], outputs[45:])), context or Context())
     return made, packed, outputs
 
 
@@ -118,7 +118,7 @@ def test_a_finished_regression_is_not_learned_again():
 
     def fit() -> None:
         fits.append(1)
-        made.fit((packed[:45], outputs[:45]), (packed[45:], outputs[45:]), Context())
+        made.fit(given_pairs((packed[:45], outputs[:45]), (packed[45:], outputs[45:])), Context())
 
     learn(made, "regressor", fit, Context(work=work))
     again = SketchedRidgeRegressor(made.config, made.inputs, made.surrogate)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from linear import random_sequences, sequence_space
+from linear import given_pairs, outputs_only, random_sequences, sequence_space
 from pydantic import ValidationError
 from recording import Memory, Recorder, Stopped
 
@@ -36,7 +36,7 @@ def data() -> tuple[VectorInput, PartsSurrogate, Any, Any]:
     inputs = VectorInput()
     inputs.fit(values)
     surrogate = PartsSurrogate(PartsSurrogate.Config(dim=12), space)
-    surrogate.fit(outputs, outputs, None, Context())
+    surrogate.fit(outputs_only(outputs, outputs), Context())
     packed = inputs.pack(values)
     return inputs, surrogate, (packed[:40], outputs[:40]), (packed[40:], outputs[40:])
 
@@ -46,7 +46,7 @@ def stack(context: Context | None = None, **options: Any) -> tuple[StackedRegres
     config = StackedRegressor.Config(**{"network": NETWORK, "kernel": KERNEL, **options})
     torch.manual_seed(0)
     made = StackedRegressor(config, inputs, surrogate)
-    made.fit(train, validation, context or Context())
+    made.fit(given_pairs(train, validation), context or Context())
     return made, train, validation
 
 

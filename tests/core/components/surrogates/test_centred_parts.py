@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from linear import random_sequences, sequence_space
+from linear import outputs_only, random_sequences, sequence_space
 
 from ele_core.components.surrogates.centred_parts import CentredPartsSurrogate
 from ele_core.errors import ModelError
@@ -17,7 +17,7 @@ SPACE = sequence_space(length=12, alphabet="abcdefgh")
 
 def fitted(dim: int = 512) -> CentredPartsSurrogate:
     made, batch = CentredPartsSurrogate(CentredPartsSurrogate.Config(dim=dim), SPACE), random_sequences(SPACE, 200)
-    made.fit(batch, batch[:5], None, Context())
+    made.fit(outputs_only(batch, batch[:5]), Context())
     return made
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from linear import outputs_only
 from recording import Recorder
 from torch import Tensor
 
@@ -37,7 +38,7 @@ def surrogate(space: SequenceSpace, seed: int = 0, **options: Any) -> Contrastiv
 
 def fitted(space: SequenceSpace, context: Context | None = None, extra: Any = None, **options: Any) -> Any:
     made = surrogate(space, **options)
-    made.fit(random_outputs(space, 96), random_outputs(space, 24, seed=1), extra, context or Context())
+    made.fit(outputs_only(random_outputs(space, 96), random_outputs(space, 24, seed=1), extra), context or Context())
     return made
 
 
@@ -62,7 +63,7 @@ def test_keys_that_share_one_half_are_still_different():
 def test_a_batch_of_equal_structures_teaches_nothing(space):
     made = surrogate(space)
     before = weights(made)
-    made.fit(space.pack(["ab"] * 64), space.pack(["a", "b"]), None, Context())
+    made.fit(outputs_only(space.pack(["ab"] * 64), space.pack(["a", "b"])), Context())
     torch.testing.assert_close(weights(made), before, rtol=0, atol=0)
 
 
@@ -75,7 +76,7 @@ def test_the_loss_in_training_never_sees_a_pair_of_equal_structures_as_negatives
 
     monkeypatch.setattr(contrastive.ContrastiveLoss, "__call__", spy)
     surrogate(space, training={"epochs": 1, "batch_size": 4}).fit(
-        space.pack(["ab", "ab", "ba", "c"]), space.pack(["a", "b"]), None, Context()
+        outputs_only(space.pack(["ab", "ab", "ba", "c"]), space.pack(["a", "b"])), Context()
     )
     in_training = [negative for negative in seen if len(negative) == 4]
     assert in_training
@@ -128,7 +129,7 @@ def test_soft_points_stay_in_the_relaxed_set_and_move_at_most_their_share(space,
 def test_the_encoder_sees_soft_points_in_training_where_asked_and_vertices_in_evaluation(space, share, soft):
     made, seen = surrogate(space, soft_points=share), {True: [], False: []}
     made.encoder.register_forward_pre_hook(lambda module, inputs: seen[module.training].append(inputs[0].tokens))
-    made.fit(random_outputs(space, 96), random_outputs(space, 24, seed=1), None, Context())
+    made.fit(outputs_only(random_outputs(space, 96), random_outputs(space, 24, seed=1)), Context())
     is_soft = {mode: any(bool(((p > 0) & (p < 1)).any()) for p in points) for mode, points in seen.items()}
     assert is_soft == {True: soft, False: False}
 

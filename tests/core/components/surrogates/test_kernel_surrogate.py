@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from linear import random_sequences, sequence_space
+from linear import outputs_only, random_sequences, sequence_space
 from torch import Tensor
 from torch.nn import functional
 
@@ -136,7 +136,7 @@ def test_the_surrogate_embeds_any_space_and_comes_back_the_same():
     outputs = random_sequences(space, 50)
     config = SketchedKernelSurrogate.Config(kernel="gaussian", sketch={"size": 30}, dim=7)
     surrogate, restored = SketchedKernelSurrogate(config, space), SketchedKernelSurrogate(config, space)
-    surrogate.fit(outputs, outputs, None, Context())
+    surrogate.fit(outputs_only(outputs, outputs), Context())
     restored.restore(surrogate.state())
     assert surrogate.dim == 7
     assert surrogate.embed(outputs).shape == (50, 7)
@@ -148,7 +148,7 @@ def test_the_least_energy_of_a_complete_kernel_is_the_structure_itself():
     space = sequence_space()
     outputs = random_sequences(space, 40)
     surrogate = SketchedKernelSurrogate(SketchedKernelSurrogate.Config(sketch={"size": 40}), space)
-    surrogate.fit(outputs, outputs, None, Context())
+    surrogate.fit(outputs_only(outputs, outputs), Context())
     embeddings = surrogate.embed(outputs)
     energies = surrogate.energy(embeddings).among(Candidates(outputs, embeddings))
     assert torch.equal(energies.argmin(dim=1), torch.arange(40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from linear import random_sequences, sequence_space
+from linear import outputs_only, random_sequences, sequence_space
 
 from ele_core.components.surrogates import parts
 from ele_core.components.surrogates.parts import PartsSurrogate
@@ -39,14 +39,14 @@ def test_squared_distances_are_almost_those_of_the_features():
 
 def test_embeddings_have_a_mean_squared_distance_of_one_from_their_mean():
     made, batch = surrogate(64), random_sequences(SPACE, 200)
-    made.fit(batch, batch[:5], None, Context())
+    made.fit(outputs_only(batch, batch[:5]), Context())
     embedded = made.embed(batch)
     assert float((embedded - embedded.mean(dim=0)).square().sum(dim=1).mean()) == pytest.approx(1.0, rel=1e-4)
 
 
 def test_outputs_that_are_all_equal_have_a_scale():
     made, batch = surrogate(16), SPACE.pack(["abc"] * 5)
-    made.fit(batch, batch, None, Context())
+    made.fit(outputs_only(batch, batch), Context())
     assert made.scale.tolist() == [1.0]
 
 
