@@ -15,21 +15,17 @@ import click
 from ele_core import __version__
 from ele_core.cli.calibrate import calibrate
 from ele_core.cli.check import check
-from ele_core.cli.compare import compare
-from ele_core.cli.debug import debug
+from ele_core.cli.configuration import debug, init
 from ele_core.cli.evaluate import evaluate
-from ele_core.cli.init import init
 from ele_core.cli.launch import stop_with_parent
 from ele_core.cli.neighbours import neighbours
-from ele_core.cli.new_plugin import new_plugin
-from ele_core.cli.plugins import plugins
+from ele_core.cli.plugins import new_plugin, plugins
 from ele_core.cli.predict import predict
-from ele_core.cli.report import report
+from ele_core.cli.report import compare, report
 from ele_core.cli.reproduce import reproduce
-from ele_core.cli.resume import resume
 from ele_core.cli.sign import sign
 from ele_core.cli.sweep import sweep
-from ele_core.cli.train import train
+from ele_core.cli.train import resume, train
 from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
 from ele_core.display.text import harmless

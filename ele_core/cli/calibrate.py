@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ele_core.cli import options
-
-if TYPE_CHECKING:
-    from ele_core.cli.console import Console
 
 
 @click.command()
@@ -26,7 +23,7 @@ def calibrate(
     input_: str | None,
     output: str | None,
     overrides: dict[str, Any],
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Learn from held-out pairs how far predictions can be trusted.
 

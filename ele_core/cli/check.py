@@ -10,7 +10,6 @@ import click
 from ele_core.cli import completion, options
 
 if TYPE_CHECKING:
-    from ele_core.cli.console import Console
     from ele_core.testing.choosing import Subject
     from ele_core.testing.results import CheckResult
     from ele_core.types import Kind
@@ -57,7 +56,7 @@ def check(
     space: str | None,
     inputs: str | None,
     surrogate: str | None,
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Check that a component keeps the laws of its kind.
 
@@ -71,7 +70,7 @@ def check(
     from ele_core.config import as_changes
     from ele_core.testing.choosing import Choosing
     from ele_core.testing.common import workers
-    from ele_core.testing.results import counts
+    from ele_core.testing.results import counts, run_checks
 
     kinds = kinds_of(name, kind)
     if overrides and len(kinds) > 1:
@@ -82,7 +81,7 @@ def check(
         workers()  # other processes, which start while the first checks run
     for each in kinds:
         subject = Choosing(each, name, given, space, inputs, surrogate, options.registry()).subject()
-        reports.append((subject, results_of(subject, console)))
+        reports.append((subject, run_checks(subject.checks, subject.arguments, monitor=console.monitor())))
         if not console.as_json:
             show(*reports[-1])
     if console.as_json:
@@ -114,13 +113,6 @@ def kinds_of(name: str, kind: str | None) -> list[Kind]:
     if not found:
         registry.unknown(name)
     return found
-
-
-def results_of(subject: Subject, console: Console) -> list[CheckResult]:
-    """Run the checks, with a progress bar on a terminal."""
-    from ele_core.testing.results import run_checks
-
-    return run_checks(subject.checks, subject.arguments, monitor=console.monitor())
 
 
 def show(subject: Subject, results: list[CheckResult]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,8 @@ import click
 from ele_core.cli import options
 
 if TYPE_CHECKING:
-    from ele_core.cli.console import Console
     from ele_core.model.baselines import Baselines
     from ele_core.model.groups import Groups
-    from ele_core.runs.evaluations import StoredEvaluation
     from ele_core.runs.run import Run
 
 
@@ -62,7 +60,7 @@ def evaluate(
     by: str | None,
     again: bool,
     overrides: dict[str, Any],
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Measure a trained run on its held-out pairs.
 
@@ -79,14 +77,18 @@ def evaluate(
     ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
+    from ele_core.model.constraints import require_given
+    from ele_core.model.groups import grouped, property_of
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
 
     with process_group() as processes:
         opened = Run(run, options.registry())
         console.configuration(opened.decoding_config(overrides))
-        require_property(opened, by)
-        require_constraints(opened, given)
+        if by is not None:  # refused before anything is measured, as are constraints
+            property_of(opened.space, opened.space.pack(opened.space.examples()), by)
+        if given:
+            require_given(opened.space, given)
         found = None if again or target else opened.stored(split, limit, oracle, overrides, given)
         if processes.largest(int(processes.main and found is None)):
             started, monitor = time.monotonic(), console.monitor()
@@ -96,7 +98,11 @@ def evaluate(
             seconds = round(time.monotonic() - started, 1)
         if not processes.main:
             return
-    groups = grouped(opened, found or opened.stored(split, limit, oracle, overrides, given), by)
+    stored = found or opened.stored(split, limit, oracle, overrides, given)
+    groups = {}
+    if by is not None and stored is not None:
+        truths, values = stored.measured(opened.space)
+        groups = {by: grouped(property_of(opened.space, truths, by), values)}
     if found is not None:
         console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
         show(found.metrics, found.baselines, groups, found.trust, opened, console)
@@ -114,18 +120,22 @@ def show(
     groups: Mapping[str, Groups],
     trust: Mapping[str, Any],
     run: Run,
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Print the metrics, those for each value of a property, trust, the baselines, and published results."""
     from ele_core.model.bounds import texts
+    from ele_core.model.groups import as_lines
+    from ele_core.model.trust.assess import lines as trust_lines
 
     by = {"by_property": groups} if groups else {}
     by |= {"trust": trust} if trust else {}
     console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}, **by})
     for name, text in texts(metrics, "{:10.4f}".format).items():
         console.show(f"{name:<20}{text}")
-    show_groups(groups, console)
-    show_trust(trust, console)
+    for line in [line for name, rows in groups.items() for line in as_lines(name, rows)]:
+        console.show(line)
+    for line in trust_lines(trust) if trust else ():
+        console.show(line)
     show_baselines(metrics, found, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
@@ -136,24 +146,7 @@ def show(
                 console.show(f"  {reference.name}: {values}")
 
 
-def show_trust(trust: Mapping[str, Any], console: Console) -> None:
-    """Print what confidence and prediction sets are worth, if the model is calibrated."""
-    from ele_core.model.trust.assess import lines
-
-    for line in lines(trust) if trust else ():
-        console.show(line)
-
-
-def show_groups(groups: Mapping[str, Groups], console: Console) -> None:
-    """Print a table of the metrics for each value of a property."""
-    from ele_core.model.groups import as_lines
-
-    for name, rows in groups.items():
-        for line in as_lines(name, rows):
-            console.show(line)
-
-
-def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: Console) -> None:
+def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: options.Console) -> None:
     """Print what predicting without a model gives, and a warning if the model is behind it."""
     from ele_core.model.baselines import behind
     from ele_core.model.bounds import texts
@@ -166,29 +159,3 @@ def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, con
         console.show(f"  {name}: {', '.join(f'{metric} {text}' for metric, text in shown)}")
     if warning := behind(run.space, metrics, found):
         console.note(f"Note: {warning}")
-
-
-def require_property(run: Run, name: str | None) -> None:
-    """Refuse a property that the output space does not have, before anything is measured."""
-    if name is not None:
-        from ele_core.model.groups import property_of
-
-        property_of(run.space, run.space.pack(run.space.examples()), name)
-
-
-def require_constraints(run: Run, given: Sequence[str]) -> None:
-    """Refuse constraints that the output space cannot compute from a truth, before anything is measured."""
-    if given:
-        from ele_core.model.constraints import require_given
-
-        require_given(run.space, given)
-
-
-def grouped(run: Run, stored: StoredEvaluation | None, name: str | None) -> dict[str, Groups]:
-    """The metrics of a stored evaluation for each value of the property `name`; empty if there is no name."""
-    if name is None or stored is None:
-        return {}
-    from ele_core.model.groups import grouped, property_of
-
-    truths, values = stored.measured(run.space)
-    return {name: grouped(property_of(run.space, truths, name), values)}

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
-
-if TYPE_CHECKING:
-    from ele_core.cli.console import Console
 
 
 @click.command()
@@ -47,7 +43,7 @@ def neighbours(
     half: bool,
     target: str,
     device: str | None,
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Find the nearest structures by the learned loss, among millions.
 

@@ -1,12 +1,14 @@
-"""Options that several commands share."""
+"""What commands share: options, and what they print: results on standard output, messages on standard error."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,9 +17,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from ele_core.cli import completion
+from ele_core.display.text import CONTROLS, harmless
 
 if TYPE_CHECKING:
+    from ele_core.config import RunConfig
     from ele_core.plugins import Registry
+    from ele_core.runtime.monitor import Monitor
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -128,6 +133,58 @@ run = click.argument("run", type=RunFolder())
 source = click.argument("source", metavar="CONFIG|TASK", shell_complete=completion.sources("task"))
 
 
+@dataclasses.dataclass(frozen=True)
+class Console:
+    """How much a command prints, and in which form."""
+
+    quiet: bool = False
+    verbose: bool = False
+    as_json: bool = False
+
+    def monitor(self, afterwards: Sequence[str] = ()) -> Monitor:
+        """A monitor that prints messages and progress, or nothing if `quiet`."""
+        from ele_core.runtime.monitor import ConsoleMonitor, Monitor
+
+        return Monitor() if self.quiet else ConsoleMonitor(afterwards=afterwards)
+
+    def show(self, text: str) -> None:
+        """Print a part of the result for people; nothing if the result is printed as JSON."""
+        if not self.as_json:
+            click.echo(harmless(text))
+
+    def hint(self, text: str) -> None:
+        """Print what to do next; nothing if `quiet` or if the result is printed as JSON."""
+        if not self.quiet:
+            self.show(text)
+
+    def note(self, text: str) -> None:
+        """Print a message to standard error; nothing if `quiet`."""
+        if not self.quiet:
+            click.echo(harmless(text), err=True)
+
+    def json(self, content: Any) -> None:
+        """Print the result as one JSON document if that was asked for."""
+        if self.as_json:
+            click.echo(escaped(json.dumps(content, indent=2, ensure_ascii=False)))
+
+    def configuration(self, config: RunConfig) -> None:
+        """If `verbose`, print the versions, the device and every option to standard error."""
+        if not self.verbose:
+            return
+        from ele_core import config as configuration
+        from ele_core.runs.training import versions
+        from ele_core.runtime.context import pick_device
+
+        click.echo(", ".join(f"{name} {version}" for name, version in versions(config).items()), err=True)
+        shown = f"device: {pick_device(config.device)}\n{configuration.dump(config)}"
+        click.echo(harmless(shown), err=True, nl=False)
+
+
+def escaped(document: str) -> str:
+    """A JSON document with the characters that a terminal would obey written as escapes."""
+    return "".join(f"\\u{ord(each):04x}" if ord(each) in CONTROLS else each for each in document)
+
+
 def output(command: Command) -> Command:
     """Add `--quiet` and `--verbose`, given to the command as a `Console`, together with `--json` if it has that."""
 
@@ -135,7 +192,6 @@ def output(command: Command) -> Command:
     @click.option("-q", "--quiet", is_flag=True, help="Print only results and errors: no messages, no progress.")
     @functools.wraps(command)
     def with_console(*args: Any, quiet: bool, verbose: bool, as_json: bool = False, **kwargs: Any) -> Any:
-        from ele_core.cli.console import Console
         from ele_core.errors import EleError
         from ele_core.plugins.contained import blamed
 
@@ -152,7 +208,7 @@ def output(command: Command) -> Command:
     return with_console  # type: ignore[return-value]
 
 
-def settings(*names: str, example: str = "regressor.training.epochs=5") -> Decorator:
+def settings(*names: str, example: str = "surrogate.dim=64") -> Decorator:
     """Add these `SETTINGS` and `--set PATH=VALUE`, given to the command as `overrides`: one table of values.
 
     `--set` takes precedence. Its help shows the example.
@@ -172,7 +228,7 @@ def settings(*names: str, example: str = "regressor.training.epochs=5") -> Decor
             return command(*args, overrides=merge(values, typed), **kwargs)
 
         added = click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help=text)
-        return functools.reduce(lambda decorated, name: SETTINGS[name](decorated), names, added(merged))
+        return functools.reduce(lambda decorated, name: SETTINGS[name](decorated), reversed(names), added(merged))
 
     return decorate
 

@@ -1,17 +1,21 @@
-"""`ele plugins`: list the installed plugins, and why some failed to load."""
+"""`ele plugins` and `ele new-plugin`: list the installed plugins, and why some failed to load; write one to edit."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ele_core.cli import completion, options
-from ele_core.cli.console import Console
 
 if TYPE_CHECKING:
     from ele_core.plugins import Registry
     from ele_core.types import Kind
+
+
+KINDS = ("output", "input", "backbone", "encoder", "decoder", "regressor", "surrogate", "task")
+"""The kinds of component that a new plugin can begin with."""
 
 
 @click.command()
@@ -24,10 +28,10 @@ def plugins(name: str | None, as_json: bool) -> None:
     """
     registry = options.registry()
     if name is not None:
-        show_component(registry, name, Console(as_json=as_json))
+        show_component(registry, name, options.Console(as_json=as_json))
         return
     if as_json:
-        Console(as_json=True).json(registry.export())
+        options.Console(as_json=True).json(registry.export())
         return
     for plugin in registry.plugins():
         took = "" if plugin.seconds is None else f", imported in {plugin.seconds:.2f} s"
@@ -56,7 +60,7 @@ def choosing(registry: Registry, kind: Kind, name: str) -> str:
     return f"'{name}' is that of {registry.provider(kind, name)}, the other is chosen by {' or '.join(names)}."
 
 
-def show_component(registry: Registry, name: str, console: Console) -> None:
+def show_component(registry: Registry, name: str, console: options.Console) -> None:
     """Print the options of every component called `name`."""
     from ele_core.config import describe_options
     from ele_core.types import KINDS
@@ -73,3 +77,41 @@ def show_component(registry: Registry, name: str, console: Console) -> None:
         options_of = [option._asdict() for option in described]
         found.append({"kind": kind, "name": name, "summary": summary, "options": options_of})
     console.json({"components": found})
+
+
+@click.command("new-plugin")
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="output",
+    show_default=True,
+    help="The component to begin with. An output space comes with a task, so that it can be trained.",
+)
+@click.option("-o", "--folder", metavar="FOLDER", help="Where to write the package [default: ele-NAME].")
+def new_plugin(name: str, kind: str, folder: str | None) -> None:
+    """Write a small plugin package to edit into your own.
+
+    The package has a component called NAME, which can be installed, checked and used without changes, and its tests.
+    By default it is an output space, whose structures are rows of labels, with a task. The comments say how to replace
+    what is there by your own.
+
+    \b
+    ele new-plugin rankings
+    pip install -e ele-rankings
+    ele check rankings
+    ele train rankings -o run
+    ele new-plugin dates --kind input
+    """
+    from ele_core.scaffold import PARTS, write_plugin
+
+    target = Path(folder or f"ele-{name}")
+    files = write_plugin(name, target, kind)
+    click.echo(f"Wrote {len(files)} files into {target}:")
+    for file in files:
+        click.echo(f"  {file}")
+    use = PARTS[kind].use.format(name=name) or f"ele train {name} -o {name}-run"
+    commands = (f"pip install -e {target}", f"ele check {name}", use, f"pytest {target}")
+    click.echo("Next:")
+    for command in commands:
+        click.echo(f"  {command}")

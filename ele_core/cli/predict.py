@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ele_core.cli import options
-
-if TYPE_CHECKING:
-    from ele_core.cli.console import Console
 
 
 @click.command()
@@ -79,7 +76,7 @@ def predict(
     on_error: str,
     target: str,
     overrides: dict[str, Any],
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Predict structures for new inputs and write a table of them.
 

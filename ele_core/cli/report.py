@@ -1,4 +1,4 @@
-"""`ele report`: write an HTML page about a run."""
+"""`ele report` and `ele compare`: an HTML page about a run, several runs side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ele_core.cli.evaluate import show_baselines
 from ele_core.display.text import harmless
 
 if TYPE_CHECKING:
-    from ele_core.cli.console import Console
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import Processes
     from ele_core.runtime.monitor import Monitor
@@ -44,7 +43,7 @@ def report(
     limit: int | None,
     examples: int,
     overrides: dict[str, Any],
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Write one HTML page about a run.
 
@@ -67,8 +66,37 @@ def report(
     click.echo(f"Report: {written}")
 
 
+@click.command()
+@click.argument("runs", metavar="RUN RUN...", nargs=-1, required=True, type=options.RunFolder())
+@options.output_file("Also write the comparison as an HTML page.")
+@options.as_json
+@options.output
+def compare(runs: tuple[str, ...], file: str | None, console: options.Console) -> None:
+    """Print the metrics of several runs side by side.
+
+    Training times and the options that differ are printed too. Nothing is measured: the metrics are those that
+    `ele evaluate` and `ele report` stored, for each decoder. A star marks the best value of a row. Runs on different
+    data are shown with a warning.
+
+    \b
+    ele compare run-1 run-2
+    ele compare runs/* -o comparison.html
+    """
+    from ele_core.report import write_comparison
+    from ele_core.report.comparison import compare as compared
+
+    if len(runs) < 2:
+        raise click.UsageError("Give at least two runs.")
+    comparison = compared(runs, options.registry())
+    page = str(write_comparison(comparison, Path(file))) if file else None
+    console.show(str(comparison))
+    if page:
+        console.show(f"\nPage: {page}")
+    console.json({**comparison.as_dict(), "page": page})
+
+
 def report_at_end(
-    run: Run, processes: Processes, monitor: Monitor, console: Console
+    run: Run, processes: Processes, monitor: Monitor, console: options.Console
 ) -> tuple[dict[str, float] | None, str | None]:
     """Write the report of a training that has just finished; return its metrics and the path of the page.
 

@@ -11,7 +11,6 @@ import click
 from ele_core.cli import options as shared
 
 if TYPE_CHECKING:
-    from ele_core.cli.console import Console
     from ele_core.experiments.reproduce import Reproduction
     from ele_core.experiments.study import Study
 
@@ -54,7 +53,7 @@ def reproduce(
     runs: str | None,
     again: bool,
     dry_run: bool,
-    console: Console,
+    console: shared.Console,
 ) -> None:
     """Reproduce a table or figure of a paper.
 
@@ -148,7 +147,7 @@ def parse_seeds(text: str | None) -> list[int]:
     return [int(word) for word in words]
 
 
-def describe(work: Reproduction, console: Console) -> None:
+def describe(work: Reproduction, console: shared.Console) -> None:
     """Print which jobs are done, which are missing, and how long these will take."""
     from ele_core.display.text import in_words
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import options
-
-if TYPE_CHECKING:
-    from ele_core.cli.console import Console
 
 
 @click.command()
@@ -18,7 +14,7 @@ if TYPE_CHECKING:
 @click.option("--key", required=True, metavar="FILE", help="A file that only you can read, of at least 16 bytes.")
 @options.as_json
 @options.output
-def sign(run: str, key: str, console: Console) -> None:
+def sign(run: str, key: str, console: options.Console) -> None:
     """Sign a run, or a saved model, with a key.
 
     With the same key, `ele --key FILE COMMAND …` then refuses the model if a file of it was changed, and `ele compare`

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ele_core.cli import completion, options
-
-if TYPE_CHECKING:
-    from ele_core.cli.console import Console
 
 
 @click.command()
@@ -44,7 +40,7 @@ def sweep(
     split: str,
     limit: int | None,
     folder: str | None,
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Measure decoders on smaller and smaller shares of candidates.
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ele_core.cli import options
-
-if TYPE_CHECKING:
-    from ele_core.cli.console import Console
 
 WORKER = "ELE_TUNE_WORKER"
 """The environment variable that is set in processes started by `ele tune --processes`."""
@@ -54,7 +51,7 @@ def tune(
     keep: str | None,
     count: int,
     overrides: dict[str, Any],
-    console: Console,
+    console: options.Console,
 ) -> None:
     """Search for good options and write the best configuration.
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from ele_core.config.resolve import NONE, as_table
 from ele_core.config.schema import RunConfig
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import Backbone, InputSpace, OutputSpace, Task
+from ele_core.interfaces import InputSpace, OutputSpace, Task
 from ele_core.plugins import Registry
 from ele_core.types import Choice
 
@@ -219,11 +219,8 @@ def epochs(pairs: int, batch: int) -> float:
 
 def backbone_for(inputs: InputSpace[Any], registry: Registry) -> Sections | None:
     """Return the first installed backbone that accepts the input space, or None."""
-    for name in registry.names("backbone"):
-        backbone: type[Backbone] | None = accepting(registry, "backbone", name, inputs)
-        if backbone is not None:
-            return {"name": name}
-    return None
+    names = registry.names("backbone")
+    return next(({"name": name} for name in names if accepting(registry, "backbone", name, inputs)), None)
 
 
 def encoder_for(space: OutputSpace[Any, Any], registry: Registry) -> Sections:

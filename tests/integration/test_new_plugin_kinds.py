@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ele_core.cli.new_plugin import KINDS
+from ele_core.cli.plugins import KINDS
 from ele_core.scaffold import write_plugin
 
 pytestmark = pytest.mark.pages

@@ -12,7 +12,7 @@ import pytest
 from ele_command import commands, fails, table
 
 from ele_core.cli import cli
-from ele_core.cli.console import escaped
+from ele_core.cli.options import escaped
 from ele_core.display.text import harmless
 from ele_core.runs.run import Run
 
@@ -165,7 +165,7 @@ def test_resuming_a_finished_run_says_that_it_is_finished(ele, copy):
 
 def test_an_unknown_option_of_a_command_with_set_points_to_it(ele):
     outcome = ele("train", "number-words", "--epoch", "3")
-    assert fails(outcome, 2, "No such option", "as in --set regressor.training.epochs=5")
+    assert fails(outcome, 2, "No such option", "as in --set surrogate.dim=64")
     assert "--set" not in ele("plugins", "--nam").err
 
 

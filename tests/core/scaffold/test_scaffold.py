@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from ele_core.cli import cli
-from ele_core.cli.new_plugin import KINDS
+from ele_core.cli.plugins import KINDS
 from ele_core.errors import ConfigError, PluginError
 from ele_core.scaffold import COMPONENT, PARTS, SPACE_AND_TASK, check_name, name_forms, plugin_files, write_plugin
 
