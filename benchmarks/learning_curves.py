@@ -29,7 +29,7 @@ from pathlib import Path
 
 from ele_core import load_config
 from ele_core.files.atomic import write_text
-from ele_core.model.evaluate import deciding
+from ele_core.model.metrics import deciding
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import ConsoleMonitor
 

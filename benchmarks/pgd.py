@@ -26,7 +26,7 @@ from torch import Tensor
 from ele_core.components.decoders import gradient
 from ele_core.components.decoders.gradient import Descent, GradientDecoder, Walk
 from ele_core.files.atomic import write_text
-from ele_core.model.evaluate import measure
+from ele_core.model.metrics import measure
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.monitor import ConsoleMonitor

@@ -29,8 +29,7 @@ from ele_core.data.truths import Truths
 from ele_core.errors import EleError
 from ele_core.experiments.sweep.figure import STYLE
 from ele_core.files.atomic import write_text
-from ele_core.model.bounds import means
-from ele_core.model.evaluate import measure
+from ele_core.model.metrics import means, measure
 from ele_core.model.model import Model
 from ele_core.model.trust import judged
 from ele_core.model.trust.assess import COVERAGES, assess, assess_sets, cross_validated, set_line, share

@@ -13,8 +13,8 @@ import click
 from ele_core.cli import options
 
 if TYPE_CHECKING:
-    from ele_core.model.baselines import Baselines
-    from ele_core.model.groups import Groups
+    from ele_core.model.evaluate import Baselines
+    from ele_core.model.metrics import Groups
     from ele_core.runs.run import Run
 
 
@@ -78,7 +78,7 @@ def evaluate(
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
     from ele_core.model.constraints import require_given
-    from ele_core.model.groups import grouped, property_of
+    from ele_core.model.metrics import grouped, property_of
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
 
@@ -108,7 +108,7 @@ def evaluate(
         show(found.metrics, found.baselines, groups, found.trust, opened, console)
         return
     if target:
-        from ele_core.runs.records import record
+        from ele_core.runs.measurements import record
 
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
     show(result.metrics, result.baselines, groups, result.assessment, opened, console)
@@ -123,8 +123,7 @@ def show(
     console: options.Console,
 ) -> None:
     """Print the metrics, those for each value of a property, trust, the baselines, and published results."""
-    from ele_core.model.bounds import texts
-    from ele_core.model.groups import as_lines
+    from ele_core.model.metrics import as_lines, texts
     from ele_core.model.trust.assess import lines as trust_lines
 
     by = {"by_property": groups} if groups else {}
@@ -148,8 +147,8 @@ def show(
 
 def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: options.Console) -> None:
     """Print what predicting without a model gives, and a warning if the model is behind it."""
-    from ele_core.model.baselines import behind
-    from ele_core.model.bounds import texts
+    from ele_core.model.evaluate import behind
+    from ele_core.model.metrics import texts
 
     if not found:
         return

@@ -103,7 +103,7 @@ def report_at_end(
     A failure is only a warning, as the run is trained. Several processes share the decoding, and the main one writes.
     """
     from ele_core.errors import Interrupted
-    from ele_core.model.bounds import texts
+    from ele_core.model.metrics import texts
     from ele_core.report import Wanted, evaluate_for_report, metrics_before, split_for, write_report
     from ele_core.runtime.monitor import Monitor
 

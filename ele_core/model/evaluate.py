@@ -1,4 +1,4 @@
-"""Measure predictions by each metric of the output space, overall and on structures absent from the candidates."""
+"""Evaluate a model on pairs, overall and on structures absent from the candidates; and predictions without a model."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.data.prepare import Prepared
 from ele_core.data.truths import Truths
 from ele_core.display.pictures import table
 from ele_core.errors import DataError, counted
 from ele_core.interfaces import OutputSpace
-from ele_core.model.bounds import means, texts
 from ele_core.model.constraints import from_truths
-from ele_core.model.model import BLOCK, Model
+from ele_core.model.metrics import deciding, means, measure, nearest_truths, texts
+from ele_core.model.model import Model
 from ele_core.model.predict import Request, decode
 from ele_core.model.results import BETWEEN, CONFIDENCE, EXPECTED, Predictions
 from ele_core.model.trust.assess import assess
 from ele_core.model.trust.judged import Trust
 from ele_core.numerics.keys import member
 from ele_core.numerics.tensors import Tensors
-from ele_core.runtime.blockwise import PLAIN, in_blocks
 from ele_core.runtime.context import Context
+from ele_core.runtime.work import Work
 from ele_core.types import Choice, Decoding, Metric
 
+COPYING = "copying the nearest input's output"
+FREQUENT = "the most frequent output"
+
+Baselines = Mapping[str, Mapping[str, float]]
+"""The name of each baseline → its mean of each metric."""
 OTHERS = "other_truths"
 """The column of a table for the right outputs besides `truth`, if an input can have several."""
-SIZE = "size of "
-"""Before the name of a metric while its values are computed: the sizes that they are divided by."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,61 +174,41 @@ def evaluate(
     )
 
 
-def nearest_truths(space: OutputSpace[Any, Any], predicted: Any, truths: Truths) -> Any:
-    """The truth of each example that is nearest to its prediction, by the metric that tells good from bad."""
-    metric = deciding(space)
-    values = metric.values(truths.of_examples(predicted), truths.outputs)
-    return truths.outputs[truths.nearest(values, metric.direction)]
+# -- predictions without a model, which a model should beat -------------------------------------------------------
 
 
-def deciding(space: OutputSpace[Any, Any]) -> Metric[Any]:
-    """Return the metric that tells good from bad predictions: the first that measures a distance, else the primary one.
+def baselines(prepared: Prepared, rows: Tensor, truths: Truths, context: Context) -> dict[str, dict[str, float]]:
+    """Measure the baselines on examples: their inputs are those of the pairs at `rows`.
 
-    Few pairs often give no exact prediction at all, and a distance still tells good from bad.
+    Copying predicts the output of the nearest training input, by the distance that is natural for the inputs
+    (`InputSpace.nearest`): the edit distance of texts, the Tanimoto distance of fingerprints.
     """
-    return next((metric for metric in space.metrics if metric.direction == "min"), space.metrics[0])
+    data, space = prepared.data, prepared.space
+    context = dataclasses.replace(context, work=Work())  # keep baseline blocks out of the model's checkpoints
+    nearest, _ = prepared.inputs.nearest(prepared.packed[rows], prepared.packed[data.train])
+    frequent = torch.full_like(rows, int(data.train[most_frequent(space.keys(data.outputs[data.train]))]))
+    predicted = {COPYING: data.train[nearest], FREQUENT: frequent}
+    return {name: means(measure(space, data.outputs[row], truths, context)) for name, row in predicted.items()}
 
 
-def measure(space: OutputSpace[Any, Any], predicted: Any, truths: Truths, context: Context) -> dict[str, Tensor]:
-    """Compute each metric of the space, one value per example; `exact` is always among them.
-
-    The value of an example with several truths is the best over them. If a metric has values that are known only
-    between bounds, the best ones follow under `Metric.best_case`. Values of a metric with a `size` are divided by the
-    mean size of the nearest truths.
-    """
-    metrics = {metric.name: metric for metric in space.metrics}
-    metrics.setdefault("exact", space.exact_match)
-
-    def block(first: int, end: int, _: Context) -> dict[str, Tensor]:
-        own, found = truths.part(first, end), {}
-        answers = own.of_examples(predicted[first:end])
-        for name, metric in metrics.items():
-            worst, best = metric.worst_and_best(answers, own.outputs)
-            found[name] = own.best(worst, metric.direction)
-            if metric.size is not None:
-                found[SIZE + name] = metric.size(own.outputs)[own.nearest(worst, metric.direction)].float()
-            if best is not worst:
-                found[metric.best_case] = own.best(best, metric.direction)
-        return found
-
-    parts = in_blocks(block, len(truths), BLOCK, context, "metrics", PLAIN)
-    names = [name for metric in metrics.values() for name in (metric.name, metric.best_case, SIZE + metric.name)]
-    known = [name for name in names if name in parts[0]]  # tensors from a checkpoint or another process have no order
-    values = relative({name: torch.cat([part[name] for part in parts]) for name in known}, metrics)
-    proven = {metric.best_case for metric in metrics.values() if same(values, metric.name, metric.best_case)}
-    return {name: value for name, value in values.items() if name not in proven}
+def most_frequent(keys: Tensor) -> int:
+    """The first row of the key (N, 2) that occurs most often."""
+    _, group, counts = torch.unique(keys, dim=0, return_inverse=True, return_counts=True)
+    return int((group == counts.argmax()).nonzero()[0])
 
 
-def relative(values: Mapping[str, Tensor], metrics: Mapping[str, Metric[Any]]) -> dict[str, Tensor]:
-    """Divide the values of each metric that has a size by the mean of its sizes; remove the sizes."""
-    found = {name: value for name, value in values.items() if not name.startswith(SIZE)}
-    for name, metric in metrics.items():
-        if metric.size is not None:
-            mean = values[SIZE + name].mean().clamp(min=1e-9)
-            found |= {own: found[own] / mean for own in (name, metric.best_case) if own in found}
-    return found
+def behind(space: OutputSpace[Any, Any], metrics: Mapping[str, float], found: Baselines) -> str:
+    """Return a message if a model with these metrics is behind copying, with what to try; else an empty text."""
+    copied, metric = found.get(COPYING), deciding(space)
+    if copied is None or metric.name not in metrics or not worse(metric, metrics[metric.name], copied[metric.name]):
+        return ""
+    return (
+        f"This model is behind {COPYING} ({metric.name} {metrics[metric.name]:.4g} against {copied[metric.name]:.4g}). "
+        "Try more pairs, check that inputs determine outputs, or leave `surrogate`, `regressor` and `decoder` to the "
+        "defaults, which are chosen on validation pairs."
+    )
 
 
-def same(values: Mapping[str, Tensor], name: str, other: str) -> bool:
-    """Whether both are there, with equal values."""
-    return other in values and torch.equal(values[name], values[other])
+def worse(metric: Metric[Any], value: float, other: float) -> bool:
+    """Whether `value` is worse than `other`."""
+    return value > other if metric.direction == "min" else value < other

@@ -6,7 +6,7 @@ import dataclasses
 
 from ele_core.config import RunConfig
 from ele_core.data.truths import Truths
-from ele_core.model.evaluate import deciding, measure
+from ele_core.model.metrics import deciding, measure
 from ele_core.model.model import Model
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context

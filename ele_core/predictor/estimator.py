@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from ele_core import config as configuration
+from ele_core.config.describe import BETWEEN, UNSET, changed
 from ele_core.data.truths import packed_truths
-from ele_core.errors import ConfigError
+from ele_core.errors import ConfigError, DataError, counted
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import save_model
+from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.model import Model
+from ele_core.model.neighbours import Neighbours, neighbours
 from ele_core.model.predict import Request, predict
 from ele_core.model.results import Predictions
 from ele_core.model.trust.judged import calibrate
 from ele_core.model.trust.sets import promised
+from ele_core.numerics.nearest import squared_distances
 from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
-from ele_core.predictor.learned_loss import LearnedLossMethods
+from ele_core.predictor.parameters import not_fitted, outer_first, sklearn_tags, unknown_parameter, with_options
 from ele_core.predictor.values import Held, as_list, as_pairs, divided
 from ele_core.runs.run import open_model
 from ele_core.runs.training import fit
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import process_group
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
-from ele_core.types import Choice
+from ele_core.types import Choice, Kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +48,7 @@ Constraints = Any
 """A mapping such as `{"formula": "C9H8O4"}` for all inputs, or a sequence with a mapping or None for each."""
 
 
-class StructuredPredictor(LearnedLossMethods):
+class StructuredPredictor:
     """A scikit-learn estimator that predicts structures from inputs, by their distance in an embedding of structures.
 
     `recipe` chooses what is not given. `"few-pairs"`, the default, uses a fixed embedding, a network and a kernel.
@@ -59,7 +68,8 @@ class StructuredPredictor(LearnedLossMethods):
     `clone`, `cross_val_score`, `GridSearchCV` and `Pipeline` of scikit-learn work with it, if that is installed.
     """
 
-    sections = ("output", "input", "surrogate", "regressor", "decoder")
+    sections: ClassVar[tuple[Kind, ...]] = ("output", "input", "surrogate", "regressor", "decoder")
+    """The arguments that name components. Their options are parameters too, such as `regressor__backbone__width`."""
 
     def __init__(
         self,
@@ -246,6 +256,84 @@ class StructuredPredictor(LearnedLossMethods):
         value = self.evaluate(X, y).metrics[primary.name]
         return value if primary.direction == "max" else -value
 
+    # -- the loss as a tool ----------------------------------------------------------------------------------------
+
+    def embed(self, objects: Any) -> npt.NDArray[np.float32]:
+        """Return ψ(y), the embedding of each object: (n, dim). Squared distances between them are the learned loss."""
+        given = as_list(objects, "output", "embed")
+        embeddings: npt.NDArray[np.float32] = self._fitted().embed(given, self._context()).cpu().numpy()
+        return embeddings
+
+    def distance(self, a: Any, b: Any, *, matrix: bool = False) -> npt.NDArray[np.float32]:
+        """Return the learned loss ‖ψ(a) − ψ(b)‖² of each object in `a` and the one at its place in `b`: (n,).
+
+        With `matrix=True`, of each object in `a` and each in `b`: (n, m).
+        """
+        left, right = as_list(a, "output", "distance"), as_list(b, "output", "distance")
+        if not matrix and len(left) != len(right):
+            what = f"{counted(len(left), 'object')} and {counted(len(right), 'object')} do not form pairs."
+            raise DataError(what, where="distance", fix="Give equally many, or matrix=True to compare each with each.")
+        model, context = self._fitted(), self._context()
+        ours, theirs = (model.embed(objects, context) for objects in (left, right))
+        found = squared_distances(ours, theirs) if matrix else (ours - theirs).square().sum(dim=1)
+        distances: npt.NDArray[np.float32] = found.cpu().numpy()
+        return distances
+
+    def neighbours(self, objects: Any, k: int = 10, among: Any | None = None) -> Neighbours:
+        """Return the `k` nearest neighbours of each object by the learned loss, nearest first.
+
+        They are searched `among` other objects, by default among the different training outputs. An object that is
+        there itself is its own nearest neighbour, at distance 0 but for rounding. For files of millions, use
+        `ele neighbours`.
+        """
+        given = as_list(objects, "output", "neighbours")
+        others = None if among is None else as_list(among, "output", "among")
+        return neighbours(self._fitted(), given, k, others, self._context())
+
+    def loss(self, *, reduction: Reduction = "mean") -> LearnedLoss:
+        """Return the learned loss as a torch module, differentiable in relaxed structures, for a training of your own.
+
+        `reduction` is `mean`, `sum`, or `none` for a loss per example. The module is a frozen copy of the surrogate,
+        which must have a gradient.
+        """
+        return self._fitted().loss(reduction=reduction)
+
+    # -- parameters ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Return the names of the arguments of `__init__`."""
+        return list(inspect.signature(cls).parameters)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments by name; with `deep` also every option of each component, with its value."""
+        values = {name: getattr(self, name) for name in self.parameter_names()}
+        if not deep:
+            return values
+        return {name: value for name, value in with_options(values, self.sections).items() if value is not UNSET}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments and options, such as `regressor__backbone__width=64`; a wrong name changes nothing."""
+        values = self.get_params(deep=False)
+        for name in sorted(params, key=outer_first):
+            first, *path = name.split(BETWEEN)
+            if name not in (values if not path else with_options(values, self.sections)):
+                raise unknown_parameter(name, with_options(values, self.sections), type(self).__name__)
+            values[first] = changed(values[first], path, params[name]) if path else params[name]
+        for name, value in values.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+        values = {name: value for name, value in self.get_params(deep=False).items() if value is not defaults[name]}
+        given = [f"{name}={reprlib.repr(value)}" for name, value in values.items() if value != defaults[name]]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks of an estimator: this one needs outputs, and takes more than arrays."""
+        return sklearn_tags()
+
     # -- files ----------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
@@ -266,6 +354,12 @@ class StructuredPredictor(LearnedLossMethods):
         return predictor
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _fitted(self) -> Model:
+        model: Model | None = getattr(self, "model_", None)
+        if model is None:
+            raise not_fitted("this StructuredPredictor is not fitted yet: call fit, or load a saved one.")
+        return model
 
     def _context(self) -> Context:
         monitor = ConsoleMonitor() if self.verbose else Monitor()

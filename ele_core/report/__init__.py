@@ -12,7 +12,7 @@ from torch import Tensor
 from ele_core.errors import counted
 from ele_core.files.atomic import write_text
 from ele_core.interfaces import Learner
-from ele_core.model.baselines import behind
+from ele_core.model.evaluate import behind
 from ele_core.model.model import Model
 from ele_core.report.comparison import Comparison
 from ele_core.report.decoding import ranks, trajectories, usable
@@ -23,7 +23,7 @@ from ele_core.report.learning_curves import Curve, curves, deciding
 from ele_core.report.measured import Measured, Wanted, evaluate_missing, measured_before, metrics_of, outcome_of
 from ele_core.report.page import render
 from ele_core.report.provenance import provenance
-from ele_core.runs.evaluations import load_all
+from ele_core.runs.measurements import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import Processes

@@ -15,8 +15,8 @@ from ele_core.interfaces import OutputSpace
 from ele_core.plugins import Registry
 from ele_core.report.headline import SHARES, label
 from ele_core.report.learning_curves import Curve, curves, deciding, duration
-from ele_core.runs.evaluations import StoredEvaluation, changed, load_all
 from ele_core.runs.folder import changed_files, changed_since_signed, training_seconds
+from ele_core.runs.measurements import StoredEvaluation, changed, load_all
 from ele_core.runs.run import Run
 
 DIRECTIONS = {"exact": "max", "exact_unseen": "max", "regression_error": "min"}

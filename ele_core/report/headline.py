@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ele_core.model.bounds import note, without_bounds
+from ele_core.model.metrics import note, without_bounds
 from ele_core.model.model import Model
 from ele_core.model.trust.judged import without_confidence
 from ele_core.report.learning_curves import Curve
 from ele_core.report.measured import Measured
-from ele_core.runs.evaluations import StoredEvaluation
+from ele_core.runs.measurements import StoredEvaluation
 from ele_core.types import Metric, Reference
 
 SUMMARIES = {

@@ -16,7 +16,7 @@ from ele_core.errors import ModelError, counted
 from ele_core.model.evaluate import OTHERS
 from ele_core.model.model import BLOCK, Model
 from ele_core.model.results import CONFIDENCE, EXPECTED
-from ele_core.runs.evaluations import StoredEvaluation
+from ele_core.runs.measurements import StoredEvaluation
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes

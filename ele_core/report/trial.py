@@ -17,7 +17,7 @@ from ele_core.plugins import Registry
 from ele_core.report.decoding import usable, without_rest
 from ele_core.report.drawings import Drawings
 from ele_core.report.page import render
-from ele_core.runs.evaluations import load_all
+from ele_core.runs.measurements import load_all
 from ele_core.runs.run import Run, open_model
 from ele_core.runtime.context import Context
 

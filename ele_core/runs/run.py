@@ -23,7 +23,7 @@ from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder
 from ele_core.plugins import Registry
 from ele_core.runs import folder as layout
-from ele_core.runs.evaluations import MeasuredBaselines, Settings, StoredEvaluation, find, settings_of, store
+from ele_core.runs.measurements import MeasuredBaselines, Settings, StoredEvaluation, find, settings_of, store
 from ele_core.runs.resumable import resumable, work_key
 from ele_core.runs.training import resume, start
 from ele_core.runtime.checkpoint import EVERY

@@ -17,8 +17,7 @@ from pathlib import Path
 import torch
 
 from ele_core import Context, Run
-from ele_core.model.baselines import COPYING, baselines
-from ele_core.model.evaluate import evaluate
+from ele_core.model.evaluate import COPYING, baselines, evaluate
 from ele_core.model.files import save_model
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_core.types import Candidates

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -17,14 +16,13 @@ from ele_core.display.text import in_words
 from ele_core.errors import ConfigError, Interrupted, PluginError, closest, counted
 from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, find_study, make_plan
-from ele_core.experiments.reproduce.tables import ComparisonTable, Measurement, read_record, read_records, up_to_date
+from ele_core.experiments.reproduce.tables import ComparisonTable, read_record, read_records, up_to_date
 from ele_core.experiments.study import Paths, Row, ShareSweep, Table
 from ele_core.experiments.sweep import sweep
 from ele_core.files.atomic import locked, write_text
-from ele_core.model.bounds import means
-from ele_core.model.evaluate import measure
+from ele_core.model.metrics import means, measure
 from ele_core.runs.folder import SPLITS, stage_seconds, training_seconds, unfinished
-from ele_core.runs.records import DIGITS, circumstances, measurement
+from ele_core.runs.measurements import DIGITS, Measurement, circumstances, measurement, write_measurements
 from ele_core.runs.run import Run, context_for
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
@@ -112,7 +110,7 @@ class Reproduction:
             "config": job.shown.model_dump(mode="json"),
             "settings": job.settings,
         }
-        write_text(self._file_of(job), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_measurements(self._file_of(job), record)
 
     def _measured(self, job: Job, run: Run) -> dict[str, Any]:
         """Measure a job: metrics, a sweep, or drawings."""

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ele_core.errors import DataError, ModelError
+from ele_core.errors import DataError
 from ele_core.experiments.reproduce.plan import without_seed
 from ele_core.experiments.study import Row, Table
-from ele_core.files.archive import read_json
+from ele_core.runs.measurements import Measurement, read_measurements
 from ele_core.types import Reference
 
 NOTHING = "–"
@@ -138,10 +138,6 @@ def escape(text: str) -> str:
     return "-{}-".join(parts)
 
 
-Measurement = dict[str, Any]
-"""The record of one row with one seed."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """A metric over several seeds."""
@@ -163,13 +159,10 @@ def read_records(folder: Path) -> list[Measurement]:
 
 def read_record(file: Path) -> Measurement:
     """Read a record; refuse a file that is not one, and do not change it."""
-    try:
-        record = read_json(file)
-    except ModelError as error:
-        raise DataError(error.what, where=str(file), fix="Remove it to measure again.") from None
-    if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
+    found = read_measurements(file, "a record of a study", "settings")
+    if len(found) != 1:
         raise DataError("not a record of a study.", where=str(file), fix="Choose another folder with -o.")
-    return record
+    return found[0]
 
 
 def up_to_date(records: Sequence[Measurement], current: Mapping[str, Mapping[str, Any]]) -> list[Measurement]:

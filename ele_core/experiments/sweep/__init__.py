@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,14 +18,14 @@ from ele_core.config.diff import flatten
 from ele_core.config.resolve import NONE
 from ele_core.data.truths import Truths
 from ele_core.display.pictures import table
-from ele_core.errors import ConfigError, DataError, EleError, closest, counted
+from ele_core.errors import ConfigError, EleError, closest, counted
 from ele_core.experiments.sweep.figure import draw
-from ele_core.files.atomic import locked, write_text
+from ele_core.files.atomic import locked
 from ele_core.interfaces import Decoder
 from ele_core.model.evaluate import evaluate
 from ele_core.model.model import Model
 from ele_core.plugins import Registry
-from ele_core.runs.records import measurement
+from ele_core.runs.measurements import Measurement, measurement, read_measurements, write_measurements
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.monitor import Monitor
@@ -62,16 +61,17 @@ def sweep(
     bench = Bench(run, model, split, limit, monitor, known, changes or {})
     points = [bench.point(line, share) for line in dict.fromkeys(lines or known) for share in dict.fromkeys(shares)]
     file = folder / "sweep.json"
-    missing = [point for point in points if point.settings not in map(settings_of, read_records(file))]
+    known_settings = list(map(settings_of, read_sweep(file)))
+    missing = [point for point in points if point.settings not in known_settings]
     if len(missing) < len(points):
         monitor.message(f"{len(points) - len(missing)} of {counted(len(points), 'measurement')} already in {file}")
     with locked(folder / "lock", "sweeping"):
         for number, point in enumerate(missing, start=1):
             monitor.message(f"{number} of {len(missing)}: {point.line}, {percent(point.share)} of the candidates")
             record = bench.measure(point, command)
-            others = [other for other in read_records(file) if not point.replaces(other)]
-            write_text(file, json.dumps([*others, record], indent=2, ensure_ascii=False) + "\n")
-    result = Sweep.of(filter(bench.measured, read_records(file)), list(known.values()), model)
+            others = [other for other in read_sweep(file) if not point.replaces(other)]
+            write_measurements(file, [*others, record])
+    result = Sweep.of(filter(bench.measured, read_sweep(file)), list(known.values()), model)
     try:
         draw(result.records, result.panels, result.lines, folder)
     except ConfigError as error:  # matplotlib is not installed: the measurements are there all the same
@@ -146,6 +146,11 @@ class Point:
     @property
     def _position(self) -> dict[str, Any]:
         return {"line": self.line, "share": self.share, **self.place}
+
+
+def read_sweep(file: Path) -> list[Measurement]:
+    """Read the measurements written so far."""
+    return read_measurements(file, "the results of a sweep", "line")
 
 
 def settings_of(record: Measurement) -> dict[str, Any]:
@@ -226,23 +231,6 @@ def check_shares(shares: Sequence[float]) -> None:
         if not 0 < share <= 1:
             fix = "give a number above 0 and up to 1, such as 0.1 for 10 %."
             raise ConfigError(f"{share:g} is not a share of the candidates:", where="--share", fix=fix)
-
-
-def read_records(file: Path) -> list[Measurement]:
-    """Read the measurements written so far."""
-    if not file.exists():
-        return []
-    try:
-        records = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise DataError(f"damaged: {error}.", where=str(file), fix="Remove it to measure again.") from None
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise DataError("not the results of a sweep.", where=str(file), fix="Choose another folder with -o.")
-    return records
-
-
-Measurement = dict[str, Any]
-"""One measurement as `sweep.json` holds it."""
 
 
 @dataclasses.dataclass(frozen=True)

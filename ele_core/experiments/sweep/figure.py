@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ele_core.experiments.sweep import Line, Measurement
+    from ele_core.experiments.sweep import Line
+    from ele_core.runs.measurements import Measurement
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,

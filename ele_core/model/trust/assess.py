@@ -12,7 +12,7 @@ from torch import Tensor
 from ele_core.data.truths import Truths
 from ele_core.errors import DataError
 from ele_core.interfaces import OutputSpace
-from ele_core.model.groups import by_properties
+from ele_core.model.metrics import by_properties
 from ele_core.model.trust.calibration import Calibration
 from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, prediction_sets

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ele_core.errors import ConfigError, DataError
 from ele_core.interfaces import OutputSpace
-from ele_core.model.groups import property_of
+from ele_core.model.metrics import property_of
 from ele_core.model.model import Model
 from ele_core.model.trust.calibration import Calibration
 from ele_core.model.trust.judged import Trust, without_confidence

@@ -12,7 +12,7 @@ from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.data.prepare import Pairs, prepare
 from ele_core.data.truths import examples
-from ele_core.model.baselines import COPYING, FREQUENT, baselines, behind, most_frequent, worse
+from ele_core.model.evaluate import COPYING, FREQUENT, baselines, behind, most_frequent, worse
 from ele_core.runtime.context import Context
 from ele_core.types import Metric
 from ele_sequences.space import SequenceSpace

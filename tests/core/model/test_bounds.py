@@ -9,8 +9,7 @@ import torch
 
 from ele_core import Bounded, Metric
 from ele_core.data.truths import Truths
-from ele_core.model.bounds import means, texts
-from ele_core.model.evaluate import measure
+from ele_core.model.metrics import means, measure, texts
 from ele_core.runtime.context import Context
 from ele_sequences.space import SequenceSpace
 

@@ -7,7 +7,8 @@ import torch
 
 from ele_core.data.truths import Truths
 from ele_core.errors import DataError
-from ele_core.model.evaluate import evaluate, measure
+from ele_core.model.evaluate import evaluate
+from ele_core.model.metrics import measure
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.types import Choice

@@ -25,7 +25,7 @@ from ele_core.report.headline import advice
 from ele_core.report.learning_curves import Curve, curves, deciding, duration
 from ele_core.report.measured import Measured, worst_first
 from ele_core.report.page import as_json, render
-from ele_core.runs.evaluations import StoredEvaluation, digest_of, load_all
+from ele_core.runs.measurements import StoredEvaluation, digest_of, load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor

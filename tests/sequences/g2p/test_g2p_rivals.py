@@ -9,8 +9,7 @@ import torch
 
 from ele_core import ConfigError, Context, load_config
 from ele_core.data.prepare import prepare
-from ele_core.model.bounds import means
-from ele_core.model.evaluate import measure
+from ele_core.model.metrics import means, measure
 from ele_sequences.g2p import rivals
 from ele_sequences.g2p.rivals import Attention, Phonetisaurus
 from ele_sequences.g2p.task import TABLE

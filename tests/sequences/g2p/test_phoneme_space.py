@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from ele_core import Candidates, ConfigError, Context, InvalidOutput, Problem, Truths
-from ele_core.model.bounds import means
-from ele_core.model.evaluate import measure
+from ele_core.model.metrics import means, measure
 from ele_core.plugins import registry
 from ele_sequences.g2p.decoder import LeftToRight
 from ele_sequences.g2p.space import PhonemeSpace

@@ -1,4 +1,4 @@
-"""Evaluations stored in a run folder: every prediction as CSV, and beside it a JSON file with metrics and settings."""
+"""Measurements as JSON files: evaluations of a run with their tables of predictions, and records to reproduce them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,41 @@ import datetime
 import hashlib
 import io
 import json
+import os
+import platform
+import re
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ele_core.config import RunConfig
+from ele_core import __version__
+from ele_core.config import RunConfig, components
 from ele_core.data.prepare import Prepared
 from ele_core.data.truths import Truths
-from ele_core.errors import ModelError
+from ele_core.errors import DataError, ModelError
 from ele_core.files.archive import brief, digest, read_json, read_text
 from ele_core.files.atomic import write_text
 from ele_core.files.tables import as_csv
 from ele_core.files.text_tables import unguarded
 from ele_core.interfaces import Decoder, OutputSpace
-from ele_core.model.baselines import Baselines, baselines
-from ele_core.model.evaluate import OTHERS, Evaluation
+from ele_core.model.evaluate import OTHERS, Baselines, Evaluation, baselines
+from ele_core.model.metrics import Groups, by_properties
 from ele_core.model.results import CONFIDENCE, EXPECTED
-from ele_core.runs.folder import PREDICTIONS
+from ele_core.runs.folder import PREDICTIONS, SPLITS, training_seconds
 from ele_core.runtime.context import Context
 
+if TYPE_CHECKING:
+    from ele_core.runs.run import Run
+
+DIGITS = 6
+"""The decimals of metrics in a record."""
 FORMAT = 1
 """The version of the JSON file's layout; files of other versions are ignored."""
 LARGEST_TABLE = 1 << 30
@@ -39,6 +51,8 @@ LARGEST_TABLE = 1 << 30
 TEXTS = ("input", "prediction", "truth", OTHERS, "energy", CONFIDENCE)
 """The columns of the table that are no metrics."""
 
+Measurement = dict[str, Any]
+"""What was measured, on what, and how, as JSON holds it."""
 Settings = Mapping[str, Any]
 """What was evaluated: `split`, `limit` and `oracle`; and `given`, if predictions had to satisfy constraints."""
 
@@ -150,7 +164,7 @@ def store(
         "table": hashlib.sha256(table.encode()).hexdigest(),
     }
     content["digest"] = digest_of(content)
-    write_text(file.with_suffix(".json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_measurements(file.with_suffix(".json"), content)
     found = file, key, settings, decoder, candidates, result.metrics, date, result.baselines
     return StoredEvaluation(*found, result, rows, result.assessment)
 
@@ -208,3 +222,100 @@ def load(file: Path) -> StoredEvaluation | None:
         return StoredEvaluation(*found, baselines, trust=dict(content.get("trust", {})))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(file), fix="Remove it, and evaluate again.") from None
+
+
+# -- any measurement ----------------------------------------------------------------------------------------------
+
+
+def write_measurements(file: Path, content: Measurement | Sequence[Measurement]) -> None:
+    """Write one measurement, or several, as JSON."""
+    write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_measurements(file: Path, what: str, settings: str) -> list[Measurement]:
+    """Read the measurements of a JSON file, one or a list of them; none if there is no file.
+
+    Refuse a file that is not `what` it should be: one whose measurements do not have `settings`.
+    """
+    if not file.exists():
+        return []
+    try:
+        content = read_json(file)
+    except ModelError as error:
+        raise DataError(error.what, where=str(file), fix="Remove it to measure again.") from None
+    found = content if isinstance(content, list) else [content]
+    if not all(isinstance(each, dict) and settings in each for each in found):
+        raise DataError(f"not {what}.", where=str(file), fix="Choose another folder with -o.")
+    return found
+
+
+def record(
+    file: Path, run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
+) -> None:
+    """Write an evaluation with everything needed to reproduce it; `command` are the arguments of `ele`."""
+    content = {
+        **measurement(run, result, command=command, split=split, oracle=oracle, seconds=seconds),
+        "by_property": rounded_groups(run, result),
+        "training_seconds": training_seconds(run.folder),
+        "config": run.config.model_dump(mode="json"),
+    }
+    write_measurements(file, content)
+
+
+def rounded_groups(run: Run, result: Evaluation) -> dict[str, Groups]:
+    """Return the mean metrics for each value of each property of the truths, such as the number of atoms."""
+    found = by_properties(run.space, result.truths, result.values)
+    return {
+        name: [{**each, "metrics": {m: round(v, DIGITS) for m, v in each["metrics"].items()}} for each in groups]
+        for name, groups in found.items()
+    }
+
+
+def measurement(
+    run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
+) -> dict[str, Any]:
+    """Return an evaluation as JSON values: what was run, on what, and the metrics; without how the run was trained."""
+    return {
+        **circumstances(run.config, run.provenance, command=command, seconds=seconds),
+        "split": split,
+        "oracle": oracle,
+        **({"given": list(result.given)} if result.given else {}),
+        "decoder": result.decoder.model_dump(mode="json"),
+        "metrics": {name: round(value, DIGITS) for name, value in result.metrics.items()},
+    }
+
+
+def circumstances(
+    config: RunConfig, data: Mapping[str, Any], *, command: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Return the command, date, data, machine, versions and duration of a measurement.
+
+    `data` holds the `source`, the `fingerprint` and the rows of each split.
+    """
+    return {
+        "command": shlex.join(["ele", *command]),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "task": config.task.name if config.task else None,
+        "source": data["source"],
+        "fingerprint": data["fingerprint"],
+        "seed": config.seed,
+        "sizes": {name: len(data[name]) for name in SPLITS},
+        "seconds": seconds,
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
+        "versions": {"ele": __version__, "python": platform.python_version(), **packages_in_use(config)},
+    }
+
+
+def packages_in_use(config: RunConfig) -> dict[str, str]:
+    """Return the versions of the imported packages among those that the plugins of a configuration require."""
+    providers = {config.registry.provider(kind, name).distribution for kind, name in components(config)}
+    required = {canonical(line) for name in providers if name for line in metadata.requires(name) or ()}
+    modules = metadata.packages_distributions()
+    imported = {name for module in list(sys.modules) for name in modules.get(module, ())}
+    return {name: metadata.version(name) for name in sorted(imported - providers) if canonical(name) in required}
+
+
+def canonical(requirement: str) -> str:
+    """Return the normalised name of the distribution that a requirement names."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
