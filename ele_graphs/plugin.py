@@ -1,10 +1,13 @@
-"""The graph plugin: import strings only: listing it imports nothing heavy."""
+"""The graph plugin. It has import strings only: listing it imports nothing heavy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ele_core import Record, hookimpl
+
+molecular = partial(Record, needs=("rdkit",), extra="molecules")
 
 
 @hookimpl
@@ -20,13 +23,7 @@ def ele_output_spaces() -> Iterator[Record]:
         "ele_graphs.coloring.space:CellGraphSpace",
         "Graphs of coloured nodes, such as the cells of a map.",
     )
-    yield Record(
-        "molecule",
-        "ele_graphs.molecules.space:MoleculeSpace",
-        "Molecules, as graphs of atoms and bonds.",
-        needs=("rdkit",),
-        extra="molecules",
-    )
+    yield molecular("molecule", "ele_graphs.molecules.space:MoleculeSpace", "Molecules, as graphs of atoms and bonds.")
 
 
 @hookimpl
@@ -88,19 +85,13 @@ def ele_input_spaces() -> Iterator[Record]:
         "ele_graphs.ms2mol.input_space:SpectrumInput",
         "Tandem mass spectra: peaks, the m/z of the precursor, the adduct.",
     )
-    yield Record(
+    yield molecular(
         "smiles",
         "ele_graphs.molecules.inputs:SmilesInput",
         "SMILES as texts, optionally rewritten at random in training.",
-        needs=("rdkit",),
-        extra="molecules",
     )
-    yield Record(
-        "fingerprint",
-        "ele_graphs.molecules.inputs:FingerprintInput",
-        "Morgan fingerprints, from SMILES or as bits.",
-        needs=("rdkit",),
-        extra="molecules",
+    yield molecular(
+        "fingerprint", "ele_graphs.molecules.inputs:FingerprintInput", "Morgan fingerprints, from SMILES or as bits."
     )
 
 
@@ -123,33 +114,15 @@ def ele_file_readers() -> Iterator[Record]:
 @hookimpl
 def ele_tasks() -> Iterator[Record]:
     """Molecules from SMILES, small and large, from fingerprints and from mass spectra; graphs from pictures."""
-    yield Record(
-        "smi2mol",
-        "ele_graphs.smi2mol.task:SmilesToMolecule",
-        "QM9: from a SMILES string to its molecule.",
-        needs=("rdkit",),
-        extra="molecules",
+    yield molecular("smi2mol", "ele_graphs.smi2mol.task:SmilesToMolecule", "QM9: from a SMILES string to its molecule.")
+    yield molecular("moses", "ele_graphs.moses:Moses", "MOSES: from a SMILES string to its molecule of up to 26 atoms.")
+    yield molecular(
+        "fp2mol", "ele_graphs.fp2mol:FingerprintToMolecule", "QM9 or MOSES: from a Morgan fingerprint to its molecule."
     )
-    yield Record(
-        "moses",
-        "ele_graphs.moses:Moses",
-        "MOSES: from a SMILES string to its molecule of up to 26 atoms.",
-        needs=("rdkit",),
-        extra="molecules",
-    )
-    yield Record(
-        "fp2mol",
-        "ele_graphs.fp2mol:FingerprintToMolecule",
-        "QM9 or MOSES: from a Morgan fingerprint to its molecule.",
-        needs=("rdkit",),
-        extra="molecules",
-    )
-    yield Record(
+    yield molecular(
         "ms2mol",
         "ele_graphs.ms2mol.task:SpectrumToMolecule",
         "From the tandem mass spectrum of a molecule to the molecule.",
-        needs=("rdkit",),
-        extra="molecules",
     )
     yield Record(
         "coloring", "ele_graphs.coloring.task:Coloring", "Coloring: from a picture of cells to the graph of its cells."

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from ele_graphs.ged.kernels import compiled
 from ele_graphs.graphs.key_kernels import ONE, ZERO, Codes, Hashes, Ints, mixed
 from ele_graphs.graphs.move_kernels import (
-    SAME,
     Change,
     Known,
     Law,
     describe,
     emptied,
     enlarged,
+    keep_best,
     list_moves,
-    signed_sum,
+    slot_of,
     unchanged,
     write_moves,
 )
@@ -281,22 +281,6 @@ def best_moves(
 
 
 @compiled
-def keep_best(order: Ints, energies: Floats, limit: int) -> Ints:
-    """The first `limit` of `order` that are possible; of equal energies only two."""
-    kept = np.zeros(min(limit, len(order)), np.int64)
-    n = 0
-    for place in range(len(order)):
-        energy = energies[order[place]]
-        if n == len(kept) or energy == np.inf:
-            break
-        if place > 1 and energy - energies[order[place - 2]] <= SAME * (1 + abs(energy)):
-            continue
-        kept[n] = order[place]
-        n += 1
-    return kept[:n]
-
-
-@compiled
 def make(board: Board, change: Change) -> None:
     """Make a move."""
     for n in range(change.counts[0]):
@@ -337,17 +321,10 @@ def estimated(
 ) -> float:
     """The estimate of `PartEnergies` for a graph. `times` are zeros as long as the table `known`, also afterwards."""
     n = list_parts(board, weights, listed)
-    last = np.uint64(len(known.keys) - 1)
     total = 0.0
     for part in range(n):
-        key, weight = listed.keys[part], weights[listed.kinds[part]]
-        slot = key & last
-        while known.keys[slot] != ZERO and known.keys[slot] != key:
-            slot = (slot + ONE) & last
-        if known.keys[slot] == ZERO:
-            known.keys[slot] = key
-            known.values[slot] = signed_sum(key, query)
-            known.filled[0] += 1
+        weight = weights[listed.kinds[part]]
+        slot = slot_of(listed.keys[part], query, known)
         total += weight * (known.values[slot] + squares * (2 * times[slot] + weight))
         times[slot] += weight
         listed.keys[part] = slot

@@ -361,16 +361,25 @@ def best_moves(
             scores[at] = difference(nodes[row], graph, parts, queries[row], squares, known, nearby, base, new)
             undo(change, nodes[row], edges[row], graph)
         order = np.argsort(scores, kind="mergesort")
-        chosen = np.empty((min(limit, count), 4), np.int8)
-        taken = 0
-        for place in range(count):
-            score = scores[order[place]]
-            equal = place >= 2 and score - scores[order[place - 2]] <= SAME * (1 + abs(score))
-            if not equal and taken < limit:
-                chosen[taken] = moves[order[place]]
-                taken += 1
-        counts[row] = taken
-        write_moves(nodes[row], edges[row], chosen[:taken], moved_nodes[row], moved_edges[row])
+        kept = keep_best(order, scores, limit)
+        counts[row] = len(kept)
+        write_moves(nodes[row], edges[row], moves[kept], moved_nodes[row], moved_edges[row])
+
+
+@compiled
+def keep_best(order: Ints, scores: NDArray[np.float32], limit: int) -> Ints:
+    """The first `limit` of `order` whose score is not infinite; of equal scores only two."""
+    kept = np.zeros(min(limit, len(order)), np.int64)
+    n = 0
+    for place in range(len(order)):
+        score = scores[order[place]]
+        if n == len(kept) or score == np.inf:
+            break
+        if place > 1 and score - scores[order[place - 2]] <= SAME * (1 + abs(score)):
+            continue
+        kept[n] = order[place]
+        n += 1
+    return kept[:n]
 
 
 @compiled
@@ -580,6 +589,13 @@ def difference(
 @compiled
 def valued(key: np.uint64, query: NDArray[np.float32], known: Known) -> np.float32:
     """The value of a part: ⟨query, signs(key)⟩, looked up or computed."""
+    value: np.float32 = known.values[slot_of(key, query, known)]
+    return value
+
+
+@compiled
+def slot_of(key: np.uint64, query: NDArray[np.float32], known: Known) -> np.uint64:
+    """The place of a part in the table, computed if it is not there."""
     last = np.uint64(len(known.keys) - 1)
     slot = key & last
     while known.keys[slot] != ZERO and known.keys[slot] != key:
@@ -588,8 +604,7 @@ def valued(key: np.uint64, query: NDArray[np.float32], known: Known) -> np.float
         known.keys[slot] = key
         known.values[slot] = signed_sum(key, query)
         known.filled[0] += 1
-    value: np.float32 = known.values[slot]
-    return value
+    return slot
 
 
 @compiled

@@ -229,7 +229,8 @@ class MoleculeSpace(GraphSpace[Molecule]):
     def valence(self) -> Valence | None:
         """What `search` keeps, by the option `legal_moves`."""
         legal = self.config.legal_moves
-        return self._valence_rules(connected=legal == "valid") if legal else None
+        orders = (ORDERS[bond] for bond in self.config.bonds)
+        return Valence((0, *orders), (0, *self._valences), legal == "valid") if legal else None
 
     @property
     def part_kinds(self) -> PartKinds:
@@ -238,14 +239,6 @@ class MoleculeSpace(GraphSpace[Molecule]):
         if not self.config.resonance or "double" not in codes:
             return super().part_kinds
         return PartKinds(self.radius, codes["double"], codes.get("triple", 0))
-
-    def within_valence(self, batch: Graphs) -> Tensor:
-        """(B,) bool: whether no atom's bonds add up to more than its element and charge allow."""
-        return self._valence_rules(connected=False).hold(batch)
-
-    def _valence_rules(self, *, connected: bool) -> Valence:
-        orders = (ORDERS[bond] for bond in self.config.bonds)
-        return Valence((0, *orders), (0, *self._valences), connected)
 
     @cached_property
     def _valences(self) -> list[int]:

@@ -103,11 +103,12 @@ def test_legal_moves_leave_no_atom_with_too_many_bonds() -> None:
     start = ["CCO", "C#N", "CC(=O)F"]
     free, legal = (MoleculeSpace(MoleculeSpace.Config(legal_moves=legal)) for legal in (False, True))
     everything, some = free.moves.neighbours(free.pack(start)), legal.moves.neighbours(legal.pack(start))
-    within = legal.within_valence(everything[0])
+    assert legal.valence is not None
+    within = legal.valence.hold(everything[0])
     assert 0 < int(within.sum()) < len(within)
     assert torch.equal(some[0].edges, everything[0].edges[within])
     assert torch.equal(some[1], everything[1][within])
-    assert legal.within_valence(legal.pack(["C#N", "FC(F)(F)F", "O=C=O"])).all()
+    assert legal.valence.hold(legal.pack(["C#N", "FC(F)(F)F", "O=C=O"])).all()
 
 
 def test_a_huge_smiles_is_refused_before_it_is_written_canonically(monkeypatch):
@@ -146,7 +147,8 @@ def test_valid_moves_are_all_moves_to_connected_molecules_within_valence() -> No
     gradient = point.map(lambda part: torch.randn(part.shape, generator=torch.Generator().manual_seed(0)))
     for ranked_by in (None, gradient):
         everything, owner = listed(free, start, ranked_by)
-        within, connected = free.within_valence(everything), component_counts(everything) == 1
+        assert bonds.valence is not None
+        within, connected = bonds.valence.hold(everything), component_counts(everything) == 1
         assert (within & ~connected).any()
         assert (connected & ~within).any()
         for space, kept in ((bonds, within), (SPACE, within & connected)):
