@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ele_core import Context, DataError, DataSet, fingerprint, member
 from ele_graphs.graphs.batch import CompactGraphs
-from ele_graphs.graphs.overlap import occurring
+from ele_graphs.graphs.keys import occurring
 from ele_graphs.molecules.sources import UNREADABLE, File, Source, csv_files
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.molecules.task import MoleculeTask

@@ -26,8 +26,6 @@ from ele_core import (
     edit_distances,
 )
 from ele_sequences.constraints import SequenceRules
-from ele_sequences.distance import aligned
-from ele_sequences.edits import gains, insertions
 from ele_sequences.features import sequence_features
 from ele_sequences.tokens import NAMES, find_separator, split_tokens, unused_separator
 
@@ -236,3 +234,47 @@ def close_gaps(batch: Tokens) -> Tokens:
     """Move the zeros of every row behind its tokens, keeping the order of the tokens."""
     order = (batch.tokens == 0).to(torch.int8).argsort(dim=1, stable=True)
     return Tokens(batch.tokens.gather(1, order))
+
+
+def aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[str | None, str | None]]:
+    """Align the tokens of two sequences with the fewest edits; None marks a token that one of them lacks."""
+    table = [[i + j if 0 in (i, j) else 0 for j in range(len(right) + 1)] for i in range(len(left) + 1)]
+    for i, one in enumerate(left, start=1):
+        for j, other in enumerate(right, start=1):
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (one != other))
+    pairs: list[tuple[str | None, str | None]] = []
+    i, j = len(left), len(right)
+    while i or j:
+        if i and j and table[i][j] == table[i - 1][j - 1] + (left[i - 1] != right[j - 1]):
+            i, j = i - 1, j - 1
+            pairs.append((left[i], right[j]))
+        elif i and table[i][j] == table[i - 1][j] + 1:
+            i -= 1
+            pairs.append((left[i], None))
+        else:
+            j -= 1
+            pairs.append((None, right[j]))
+    return pairs[::-1]
+
+
+def insertions(tokens: Tensor, symbols: int) -> tuple[Tensor, Tensor]:
+    """Every sequence with one token more, before one that it has: (B, L) labels → (M, L), and the row of each (M,).
+
+    Sequences of the full length have none. Tokens after the end are the business of replacements.
+    """
+    width = tokens.shape[1]
+    ends = (tokens > 0).sum(dim=1)
+    possible = (torch.arange(width, device=tokens.device) < ends[:, None]) & (ends < width)[:, None]
+    row, place = (part.repeat_interleave(symbols) for part in possible.nonzero(as_tuple=True))
+    label = torch.arange(1, symbols + 1, device=tokens.device).repeat(int(possible.sum()))
+    columns = torch.arange(width, device=tokens.device)
+    longer = tokens[row].gather(1, columns - (columns > place[:, None]).long())
+    longer[torch.arange(len(row), device=tokens.device), place] = label.to(tokens.dtype)
+    return longer, row
+
+
+def gains(gradient: Tensor, before: Tensor, after: Tensor, row: Tensor) -> Tensor:
+    """The first-order change of a loss from `before[row]` to `after` (M, L), with its gradient (B, L, V): (M,)."""
+    at = gradient[row]
+    changed = at.gather(2, after.long().unsqueeze(2)) - at.gather(2, before[row].long().unsqueeze(2))
+    return changed.sum(dim=(1, 2))

@@ -4,14 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import torch
+from pydantic import Field
 from torch import Tensor
 
-from ele_core import PartEnergies, SparseRows
-from ele_graphs.coloring.parts import Motifs, best_motif_moves, motif_features
+from ele_core import ComponentConfig, PartEnergies, SparseRows
 from ele_graphs.coloring.pictures import NAMES
-from ele_graphs.graphs.batch import Graphs
+from ele_graphs.graphs.augmentations import Alphabet
+from ele_graphs.graphs.batch import Graphs, without_loose_edges
+from ele_graphs.graphs.moves import ranked_moves
 from ele_graphs.graphs.networkx_space import Labels, PaddedGraphSpace
 from ele_graphs.graphs.space import GraphMoves
+
+PARTS_AT_ONCE = 512
+"""Graphs whose parts are listed at a time: bounds the memory."""
+
+
+class Motifs(ComponentConfig):
+    """The weight of each kind of part (surrogate `parts`); 0: parts of this kind do not count."""
+
+    colour: float = Field(1.0, ge=0)
+    """Nodes by colour."""
+    degree: float = Field(1.0, ge=0)
+    """Nodes by colour and number of neighbours."""
+    around: float = Field(1.0, ge=0)
+    """Nodes by colour and the colours of their neighbours."""
+    edge: float = Field(1.0, ge=0)
+    """Edges by the colours of their ends."""
+    edge_degrees: float = Field(0.7, ge=0)
+    """Edges by colour and number of neighbours of their ends."""
+    triangle: float = Field(1.0, ge=0)
+    """Triangles by colours."""
+    between: float = Field(1.0, ge=0)
+    """Edges by the colours of their ends and of the nodes that are neighbours of both."""
+    triangle_degrees: float = Field(0.5, ge=0)
+    """Triangles by colours and numbers of neighbours."""
+    edge_around: float = Field(0.3, ge=0)
+    """Edges by the colours of their ends and of all neighbours of each end."""
+    far: float = Field(0.0, ge=0)
+    """Nodes by the colours of all nodes up to two edges away: most of these parts are rare."""
+
+    flaps: float = Field(0.0, ge=0)
+    """Triangles by colours, with the colours of the triangles that share an edge with them."""
+    kite: float = Field(0.0, ge=0)
+    """Edges with their triangles, with the colours of the triangles that share an edge with these."""
+
+    @property
+    def weights(self) -> np.typing.NDArray[np.float32]:
+        """The weights in the order of `kernels`."""
+        return np.array([getattr(self, name) for name in Motifs.model_fields], np.float32)
+
+
+def motif_features(graphs: Graphs, motifs: Motifs) -> SparseRows:
+    """The parts of graphs and how often each occurs, times the weight of its kind."""
+    if not len(graphs):
+        return SparseRows.counted(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1))
+    return SparseRows.cat(_features(part, motifs) for part in without_loose_edges(graphs).chunks(PARTS_AT_ONCE))
+
+
+def _features(graphs: Graphs, motifs: Motifs) -> SparseRows:
+    from ele_graphs.coloring.kernels import fill_parts, most_edges_and_triangles
+
+    nodes, edges = graphs.nodes.cpu().numpy(), graphs.edges.cpu().numpy()
+    bonds, triangles = most_edges_and_triangles(edges)
+    room = 4 * graphs.max_nodes + 5 * bonds + 3 * triangles
+    keys, values = np.zeros((len(graphs), room), np.uint64), np.zeros((len(graphs), room), np.float32)
+    fill_parts(nodes, edges, motifs.weights, keys, values)
+    return SparseRows.summed(torch.from_numpy(keys.view(np.int64)), torch.from_numpy(values))
+
+
+def best_motif_moves(
+    graphs: Graphs, alphabet: Alphabet, motifs: Motifs, estimate: PartEnergies, limit: int
+) -> tuple[Graphs, Tensor]:
+    """As `PartMoves.best`, compiled, on the CPU."""
+    from ele_graphs.coloring.kernels import best_moves
+    from ele_graphs.graphs.move_kernels import Law
+
+    weights, capacities = (np.zeros(labels + 1, np.int64) for labels in reversed(alphabet))  # edges weigh nothing
+    law = Law(*alphabet, weights, capacities, connected=False)
+    return ranked_moves(best_moves, graphs, law, motifs.weights, estimate, limit)
 
 
 class CellGraphMoves(GraphMoves):

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ele_core import Drawing, InvalidOutput, Metric, TextFormat
 from ele_graphs.graphs.batch import Graphs, from_lists, to_lists
-from ele_graphs.graphs.mending import mended
 from ele_graphs.graphs.space import MAX_LABELS, MAX_NODES, GraphShow, GraphSpace
-from ele_graphs.graphs.valence import Valence
+from ele_graphs.graphs.valence import Valence, mended
 from ele_graphs.graphs.wl import PartKinds
 from ele_graphs.molecules.constraints import AtomCounter, MoleculeRules
 from ele_graphs.molecules.labels import element_of, is_charged, neutral, not_among

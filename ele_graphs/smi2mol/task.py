@@ -18,8 +18,7 @@ from ele_core import (
     split,
 )
 from ele_graphs.graphs.batch import CompactGraphs, Graphs
-from ele_graphs.graphs.keys import graph_keys
-from ele_graphs.graphs.overlap import occurring
+from ele_graphs.graphs.keys import graph_keys, occurring
 from ele_graphs.molecules import sources as datasets
 from ele_graphs.molecules.sources import Molecules, Source
 from ele_graphs.molecules.space import MoleculeSpace

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ele_core import edit_distances
-from ele_sequences.distance import aligned
-from ele_sequences.space import SequenceSpace
+from ele_sequences.space import SequenceSpace, aligned
 
 words = st.text("abc", max_size=6)
 SPACE = SequenceSpace(SequenceSpace.Config(alphabet=tuple("abc"), length=6))

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ele_sequences.edits import gains, insertions
-from ele_sequences.space import SequenceSpace, Tokens
+from ele_sequences.space import SequenceSpace, Tokens, gains, insertions
 
 SPACE = SequenceSpace(SequenceSpace.Config(alphabet=tuple("abc"), length=6))
 texts = st.text("abc", max_size=6)

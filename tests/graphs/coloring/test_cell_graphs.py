@@ -10,9 +10,8 @@ import torch
 
 from ele_core import PartEnergies, PartMoves
 from ele_core.testing import check_output_space
-from ele_graphs.coloring.parts import Motifs
 from ele_graphs.coloring.pictures import draw
-from ele_graphs.coloring.space import CellGraphSpace
+from ele_graphs.coloring.space import CellGraphSpace, Motifs
 from ele_graphs.coloring.task import graphs
 from ele_graphs.graphs.batch import Graphs
 
