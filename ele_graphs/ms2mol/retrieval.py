@@ -1,9 +1,8 @@
-"""Retrieval: the rank of the true molecule among all candidates or those of its mass or formula, and pictures of it."""
+"""Retrieval: the rank of the true molecule among all candidates, or those of its mass or formula."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +12,7 @@ from torch import Tensor
 from ele_core import DataSet
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.molecules.constraints import MoleculeRules
-from ele_graphs.molecules.molecule import Molecule
 from ele_graphs.molecules.space import MoleculeSpace
-from ele_graphs.ms2mol.spectrum import Spectrum
 
 RADIUS, BITS = 2, 2048
 """The Morgan fingerprints by which molecules are compared."""
@@ -95,68 +92,3 @@ def measured(scores: Tensor, truth: Tensor, sets: Mapping[str, Tensor]) -> dict[
         own = (rank[several] < 1).float().mean().item() if several.any() else 0.0
         found[name] = {**shares, "top_1_of_several": own, "several": int(several.sum())}
     return found
-
-
-def at_random(truth: Tensor, sets: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
-    """What candidates in random order would give, in expectation."""
-    found = {}
-    for name, allowed in sets.items():
-        there, count = allowed.gather(1, truth[:, None])[:, 0].float(), allowed.sum(dim=1).clamp(min=1)
-        shares = {f"top_{top}": (there * (top / count).clamp(max=1)).mean().item() for top in TOP}
-        several = count > 1
-        own = (there / count)[several].mean().item() if several.any() else 0.0
-        found[name] = {**shares, "top_1_of_several": own, "several": int(several.sum())}
-    return found
-
-
-def de_novo(space: MoleculeSpace, predicted: Graphs, true: Graphs) -> dict[str, float]:
-    """The share of exact predictions, the mean Tanimoto similarity to the truth, and the mean edit distance."""
-    similar = tanimoto(fingerprints(predicted, space), fingerprints(true, space)).diagonal()
-    values = {metric.name: metric.values(predicted, true).mean().item() for metric in space.metrics}
-    return {**values, "tanimoto": similar.mean().item(), "examples": float(len(true))}
-
-
-WIDTH, HEIGHT, MARGIN = 420, 180, 34
-MOLECULE = (220, 180)
-STYLE = 'font-family="sans-serif" font-size="11" fill="currentColor"'
-
-
-def spectrum_svg(spectrum: Spectrum) -> str:
-    """The peaks of a spectrum as vertical lines over m/z, the precursor dashed: the inside of an SVG, 420 × 180."""
-    end = 1.05 * max(spectrum.precursor, float(spectrum.peaks[-1, 0]))
-    bottom, top = HEIGHT - MARGIN, 16
-
-    def across(mz: float) -> float:
-        return round(10 + (WIDTH - 20) * mz / end, 1)
-
-    lines = [f'<path d="M10 {bottom}H{WIDTH - 10}" stroke="currentColor"/>']
-    place = across(spectrum.precursor)
-    lines.append(f'<path d="M{place} {bottom}V{top}" stroke="#c33" stroke-dasharray="3 3"/>')
-    for mz, height in spectrum.peaks.tolist():
-        lines.append(f'<path d="M{across(mz)} {bottom}V{round(bottom - (bottom - top) * height, 1)}" stroke="#36c"/>')
-    step = next(size for size in (10, 20, 50, 100, 200, 500, 1000) if end / size <= 9)
-    for mz in range(0, int(end) + 1, step):
-        lines.append(f'<text x="{across(mz)}" y="{bottom + 14}" text-anchor="middle" {STYLE}>{mz}</text>')
-    label = f"m/z; precursor {spectrum.precursor:.4f}, {spectrum.adduct.name}"
-    lines.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 4}" text-anchor="middle" {STYLE}>{label}</text>')
-    return "".join(lines)
-
-
-def drawn(spectra: Sequence[Spectrum], truths: Sequence[Molecule], predictions: Sequence[Molecule]) -> str:
-    """An SVG with a row for each spectrum: it, the true molecule, and the predicted one, with what differs marked."""
-    parts = []
-    for number, (spectrum, truth, found) in enumerate(zip(spectra, truths, predictions, strict=True)):
-        pictures = (spectrum_svg(spectrum), truth.to_svg(), found.to_svg(truth))
-        for place, picture in zip((0, WIDTH, WIDTH + MOLECULE[0]), pictures, strict=True):
-            parts.append(f'<g transform="translate({place} {30 + number * (HEIGHT + 10)})">{_inside(picture)}</g>')
-    titles = zip(
-        ("spectrum", "truth", "prediction, formula given"), (10, WIDTH + 70, WIDTH + MOLECULE[0] + 40), strict=True
-    )
-    head = "".join(f'<text x="{x}" y="18" {STYLE}>{title}</text>' for title, x in titles)
-    size = f'width="{WIDTH + 2 * MOLECULE[0]}" height="{30 + len(spectra) * (HEIGHT + 10)}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{head}{"".join(parts)}</svg>\n'
-
-
-def _inside(svg: str) -> str:
-    """The elements of an SVG without its outermost tag."""
-    return re.sub(r"^\s*(<\?xml[^>]*>)?\s*<svg[^>]*>|</svg>\s*$", "", svg)
