@@ -202,6 +202,8 @@ class Decoding:
     structures: Any
     energies: Tensor
     trace: Trace | None = None
+    nearest: Tensor | None = None
+    """(B,) the least energy of a candidate, whatever the constraints; None: the decoder did not look for it."""
 
     @property
     def top_k(self) -> int:
@@ -212,6 +214,12 @@ class Decoding:
         """The decoding of the queries from `first` up to `end`, without the trace."""
         structures = self.structures[first * self.top_k : end * self.top_k]
         return Decoding(structures, self.energies[first:end])
+
+    def ranks(self, first: int, end: int) -> Decoding:
+        """The structures at the ranks from `first` up to `end`, counted from 0, of each query."""
+        places = torch.arange(self.top_k)[first:end]
+        rows = (torch.arange(len(self.energies))[:, None] * self.top_k + places).flatten()
+        return dataclasses.replace(self, structures=self.structures[rows], energies=self.energies[:, first:end])
 
     @property
     def best(self) -> Any:

@@ -58,6 +58,14 @@ def check_decoding_is_sorted(decoder: Decoder, problem: SampleProblem) -> None:
 
 
 @after(check_decoding_is_made_of_structures)
+def check_decoding_is_a_beginning(decoder: Decoder, problem: SampleProblem) -> None:
+    """Asking for more structures does not change the first ones: a calibrated model always asks for many."""
+    first, more = (decoded(decoder, problem, top_k).energies for top_k in (1, TOP))
+    off = (more[:, :1] - first).abs() > rounding(first)
+    require(not off.any(), f"`top_k={TOP}` changes the first structures: do not widen the search by `top_k`")
+
+
+@after(check_decoding_is_made_of_structures)
 def check_decoding_is_distinct(decoder: Decoder, problem: SampleProblem) -> None:
     """The structures of a query are all different; if there are fewer than `top_k`, the rest has infinite energy."""
     found = decoded(decoder, problem, TOP)
@@ -333,6 +341,7 @@ def scaled(problem: SampleProblem, scale: float, batch: object) -> SampleProblem
 DECODER_CHECKS = (
     check_decoding_is_made_of_structures,
     check_decoding_is_sorted,
+    check_decoding_is_a_beginning,
     check_decoding_is_distinct,
     check_decoding_energies_are_true,
     check_decoder_is_no_worse_than_candidates,

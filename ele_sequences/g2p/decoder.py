@@ -63,9 +63,11 @@ class LeftToRight(Decoder):
         constraints = problem.constraints or []
         blocks = surrogate.blocks(queries)
         beam = Beam.empty(len(queries), surrogate.config.history)
-        width = max(self.config.width, top_k) * (WIDER if any(constraints) else 1)
+        wider = WIDER if any(constraints) else 1
+        width = self.config.width * wider
+        more = max(0, top_k * wider - width)
         for block in blocks[:, : None if any(constraints) else last_place(blocks)].unbind(dim=1):
-            beam = self._longer(beam, block, surrogate, width)
+            beam = self._longer(beam, block, surrogate, width, more)
         beam = beam.padded(blocks.shape[1])
         rows = beam.tokens.flatten(0, 1)
         owner = torch.arange(len(queries)).repeat_interleave(beam.tokens.shape[1])
@@ -76,20 +78,33 @@ class LeftToRight(Decoder):
         for row, constraint in enumerate(constraints):
             if constraint is not None:
                 energies[row, ~problem.rules.satisfies(Tokens(beam.tokens[row]), constraint)] = torch.inf
+        own, others = energies[:, : beam.main], energies[:, beam.main :]
+        last = own.masked_fill(own.isinf(), -torch.inf).amax(dim=1, keepdim=True)  # others come after those of the beam
+        others[(others < last) | beam.energy[:, beam.main :].isinf()] = torch.inf
         if energies.shape[1] < top_k:
             energies = functional.pad(energies, (0, top_k - energies.shape[1]), value=torch.inf)
         best = energies.topk(top_k, dim=1, largest=False)
         rank = best.indices.clamp(max=beam.tokens.shape[1] - 1)
         return beam.tokens.gather(1, rank[:, :, None].expand(-1, -1, blocks.shape[1])).flatten(0, 1), best.values
 
-    def _longer(self, beam: Beam, blocks: Tensor, surrogate: AlignedOdds, width: int) -> Beam:
-        """Write one more token, or nothing, and keep the best; `blocks` (B, numbers) are those of this place."""
+    def _longer(self, beam: Beam, blocks: Tensor, surrogate: AlignedOdds, width: int, more: int) -> Beam:
+        """Write one more token, or nothing, and keep the best; `blocks` (B, numbers) are those of this place.
+
+        `more`: further beginnings to keep for answers, from which the beam never continues.
+        """
         added = surrogate.costs(blocks, beam.last).clone()
         added[:, :, 1:].masked_fill_(beam.ended[:, :, None], torch.inf)
         total = (beam.energy[:, :, None] + added).flatten(1)
-        best = total.topk(min(width, total.shape[1]), dim=1, largest=False)
-        parent, token = best.indices // surrogate.symbols, best.indices % surrogate.symbols
-        return beam.at(parent).written(token, best.values, surrogate)
+        main = total[:, : beam.main * surrogate.symbols]
+        best = main.topk(min(width, main.shape[1]), dim=1, largest=False)
+        rows, values = best.indices, best.values
+        if more:
+            left = total.scatter(1, rows, torch.inf)
+            further = left.topk(min(more, left.shape[1]), dim=1, largest=False)
+            rows, values = torch.cat([rows, further.indices], dim=1), torch.cat([values, further.values], dim=1)
+        parent, token = rows // surrogate.symbols, rows % surrogate.symbols
+        longer = beam.at(parent).written(token, values, surrogate)
+        return dataclasses.replace(longer, main=best.indices.shape[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +119,8 @@ class Beam:
     """(B, K) the energy of the beginning."""
     ended: Tensor
     """(B, K) whether nothing follows."""
+    main: int = 1
+    """How many of the K, the first ones, are the beam; the others are kept for answers alone."""
 
     @classmethod
     def empty(cls, count: int, history: int) -> Self:

@@ -16,4 +16,5 @@ class CandidatesDecoder(Decoder):
     ) -> Decoding:
         """The `top_k` candidates of least energy for each query."""
         energies, rows = nearest(energy, problem, top_k, context)
-        return Decoding(problem.candidates.batch[rows.flatten().cpu()], energies.cpu())
+        least = energies[:, 0].cpu() if problem.constraints is None else None
+        return Decoding(problem.candidates.batch[rows.flatten().cpu()], energies.cpu(), nearest=least)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn import functional
 
 from ele_core.components.decoders.constraints import Constraints
 from ele_core.components.decoders.joining import concatenated
@@ -80,26 +81,34 @@ class GradientDecoder(Decoder):
     ) -> Decoding:
         """Descend from several candidates of each query and return the best structures found."""
         every = self.config.trace or (1 if trace else None)
-        starts = max(min(self.config.starts, len(problem.candidates)), top_k)
-        rows, energies = self._starts(energy, problem, starts, context)
+        starts = min(self.config.starts, len(problem.candidates))
+        rows, energies = self._starts(energy, problem, starts, top_k, context)
+        least = energies[:, 0].cpu() if self.config.start == "best" else None
         constraints = Constraints.of(problem, len(energy), energy.device)
         if constraints is not None:
-            rows, energies = self._satisfying(energy, problem, constraints, rows, energies, top_k, context)
+            rows, energies = self._satisfying(energy, problem, constraints, rows, energies, starts, top_k, context)
         sizes = range(0, len(energy), max(1, CHUNK // starts))
         parts = []
         for begin in context.monitor.progress(sizes, description="pgd"):
             end = begin + sizes.step
             own = None if constraints is None else constraints.rows(begin, end)
             begun = energy[begin:end], rows[begin:end], energies[begin:end]
-            parts.append(self._descend(*begun, problem, top_k, every, own))
+            parts.append(self._descend(*begun, starts, problem, top_k, every, own))
         if not parts:
             return Decoding(problem.candidates.batch[:0], torch.zeros(0, top_k))
-        return concatenated(parts)
+        return dataclasses.replace(concatenated(parts), nearest=least)
 
-    def _starts(self, energy: Energy, problem: Problem, starts: int, context: Context) -> tuple[Tensor, Tensor]:
-        """Rows (B, starts) of the candidates to start from, and their energies."""
+    def _starts(
+        self, energy: Energy, problem: Problem, starts: int, top_k: int, context: Context
+    ) -> tuple[Tensor, Tensor]:
+        """Rows (B, at least `starts`) of the candidates to start from, and their energies.
+
+        Further ones fill up the answers if there are too few: no descent starts there, so that the first answers do not
+        depend on `top_k`. Random starts have none.
+        """
         if self.config.start == "best":
-            energies, rows = nearest(energy, dataclasses.replace(problem, constraints=None), starts, context)
+            free = dataclasses.replace(problem, constraints=None)
+            energies, rows = nearest(energy, free, max(starts, top_k), context)
             return rows, energies
         rows = random_rows(problem.candidates, energy.identities(), starts, context.derived_seed("pgd", "starts"))
         chosen = problem.candidates.batch[rows.flatten()].to(energy.device)
@@ -113,42 +122,50 @@ class GradientDecoder(Decoder):
         constraints: Constraints,
         rows: Tensor,
         energies: Tensor,
+        starts: int,
         top_k: int,
         context: Context,
     ) -> tuple[Tensor, Tensor]:
-        """Replace the last half of the starts, at least `top_k`, by the best candidates that satisfy the constraint."""
-        count = min(max(top_k, rows.shape[1] // 2), len(problem.candidates))
-        found, own = nearest(energy, problem, count, context)
+        """Replace the last half of the starts by the best candidates that satisfy the constraint; more fill up."""
+        count = max(1, starts // 2)
+        found, own = nearest(energy, problem, min(max(count, top_k), len(problem.candidates)), context)
         own, found = own.to(rows.device), found.to(energies)
-        replaced = constraints.bound[:, None] & found.isfinite()
-        kept = rows.shape[1] - count
-        own = torch.where(replaced.to(rows.device), own, rows[:, kept:])
-        found = torch.where(replaced, found, energies[:, kept:])
-        return torch.cat([rows[:, :kept], own], dim=1), torch.cat([energies[:, :kept], found], dim=1)
+        replaced = constraints.bound[:, None] & found[:, :count].isfinite()
+        kept = starts - count
+        chosen = torch.where(replaced.to(rows.device), own[:, :count], rows[:, kept:starts])
+        energy_of = torch.where(replaced, found[:, :count], energies[:, kept:starts])
+        return (
+            torch.cat([rows[:, :kept], chosen, own[:, count:]], dim=1),
+            torch.cat([energies[:, :kept], energy_of, found[:, count:]], dim=1),
+        )
 
     def _descend(
         self,
         energy: Energy,
         rows: Tensor,
         energies: Tensor,
+        starts: int,
         problem: Problem,
         top_k: int,
         every: int | None,
         constraints: Constraints | None,
     ) -> Decoding:
-        """Descend from all `rows` (B, starts); record the trace of the first start every `every` steps."""
-        count, starts = rows.shape
-        structures = problem.candidates.batch[rows.flatten().cpu()].to(energy.device)
-        descent = Descent(problem, energy, structures, energies.flatten(), self.config, constraints)
+        """Descend from the first `starts` of `rows` (B, …); record the trace of the first start every `every` steps."""
+        count, more = len(rows), rows.shape[1] - starts
+        structures = problem.candidates.batch[rows[:, :starts].flatten().cpu()].to(energy.device)
+        descent = Descent(problem, energy, structures, energies[:, :starts].flatten(), self.config, constraints)
+        further = energies[:, starts:].to(descent.energy)
         energies = descent.energy.clone()
         trace = descent.run(every)
         last = self.config.answer == "last"
         ends, reached = (descent.current, descent.current_energy) if last else (descent.best, descent.energy)
         reached = descent.obeying(reached, ends) if last else reached
-        found = type(structures).cat([ends, structures])
-        pooled = torch.cat([reached.view(count, starts), energies.view(count, starts)], dim=1)
+        others = problem.candidates.batch[rows[:, starts:].flatten().cpu()].to(energy.device)
+        found = type(structures).cat([ends, structures, others])
+        pooled = torch.cat([reached.view(count, starts), energies.view(count, starts), further], dim=1)
         place = torch.arange(count * starts, device=energy.device).view(count, starts)
-        place = torch.cat([place, place + count * starts], dim=1)
+        last_places = 2 * count * starts + torch.arange(count * more, device=energy.device).view(count, more)
+        place = torch.cat([place, place + count * starts, last_places], dim=1)
         keys = problem.space.keys(found)[place]
         pooled = pooled.masked_fill(repeated(keys), math.inf)
         order = pooled.clone()
@@ -156,9 +173,11 @@ class GradientDecoder(Decoder):
             last and pooled.isfinite().any()
         ):  # any end comes before any start; starts only fill up if there are too few ends
             order[:, starts:] += pooled[pooled.isfinite()].amax() + 1
-        rows = order.topk(top_k, dim=1, largest=False).indices
-        answer = found[place.gather(1, rows).flatten()].to("cpu")
-        return Decoding(answer, pooled.gather(1, rows).cpu(), first_start(trace, starts))
+        missing = max(0, top_k - order.shape[1])
+        rows = functional.pad(order.topk(top_k - missing, dim=1, largest=False).indices, (0, missing))
+        reached = pooled.gather(1, rows)
+        reached[:, top_k - missing :] = math.inf
+        return Decoding(found[place.gather(1, rows).flatten()].to("cpu"), reached.cpu(), first_start(trace, starts))
 
 
 class Descent:

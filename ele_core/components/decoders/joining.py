@@ -16,7 +16,12 @@ from ele_core.types import Decoding, Trace
 def concatenated(parts: list[Decoding]) -> Decoding:
     """Join the decodings of consecutive queries."""
     batch = type(parts[0].structures)
-    decoding = Decoding(batch.cat([part.structures for part in parts]), torch.cat([part.energies for part in parts]))
+    nearest = [part.nearest for part in parts if part.nearest is not None]
+    decoding = Decoding(
+        batch.cat([part.structures for part in parts]),
+        torch.cat([part.energies for part in parts]),
+        nearest=torch.cat(nearest) if len(nearest) == len(parts) else None,
+    )
     traces = [part.trace for part in parts if part.trace is not None]
     if not traces:
         return decoding
@@ -37,6 +42,8 @@ def prolonged(trace: Trace, steps: Sequence[int]) -> Trace:
 def as_tensors(decoding: Decoding) -> dict[str, Tensor]:
     """A decoding as named tensors, for a checkpoint or for other processes."""
     tensors = {"energies": decoding.energies, **prefixed("structures", decoding.structures.as_dict())}
+    if decoding.nearest is not None:
+        tensors["nearest"] = decoding.nearest
     if decoding.trace is None:
         return tensors
     tensors["steps"] = torch.tensor(list(decoding.trace.steps))
@@ -52,8 +59,8 @@ def from_tensors(tensors: dict[str, Tensor], batch: type[Tensors]) -> Decoding:
     stored = Snapshot(tensors)
     structures = batch.from_dict(stored.part("structures"))
     if "steps" not in tensors:
-        return Decoding(structures, tensors["energies"])
+        return Decoding(structures, tensors["energies"], nearest=tensors.get("nearest"))
     steps = tensors["steps"].tolist()
     passed = [batch.from_dict(stored.part(f"trace.{number}")) for number in range(len(steps))]
     trace = Trace(steps, passed, [tensors[f"energies.{number}"] for number in range(len(steps))])
-    return Decoding(structures, tensors["energies"], trace)
+    return Decoding(structures, tensors["energies"], trace, tensors.get("nearest"))

@@ -72,8 +72,7 @@ class SearchDecoder(Decoder):
         self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
         """Search from the best candidates of each query."""
-        width = max(self.config.width, top_k)
-        starts = self._starts(energy, problem, min(width, len(problem.candidates)), context)
+        starts = self._starts(energy, problem, min(max(self.config.width, top_k), len(problem.candidates)), context)
         constraints = Constraints.of(problem, len(energy), energy.device)
         parts = []
         for first in context.monitor.progress(range(0, len(energy), CHUNK), description="search"):
@@ -81,9 +80,11 @@ class SearchDecoder(Decoder):
             begun = [start.rows(first, end) for start in starts]
             own = None if constraints is None else constraints.rows(first, end)
             recorded = trace or self.config.trace
-            search = BeamSearch(energy[first:end], begun, width, problem, self.config, own, trace=recorded)
+            search = BeamSearch(energy[first:end], begun, top_k, problem, self.config, own, trace=recorded)
             parts.append(search.run(top_k))
-        return concatenated(parts) if parts else Decoding(starts[0].structures, torch.zeros(0, top_k))
+        if not parts:
+            return Decoding(starts[0].structures, torch.zeros(0, top_k))
+        return dataclasses.replace(concatenated(parts), nearest=starts[0].nearest)
 
     def _starts(self, energy: Energy, problem: Problem, width: int, context: Context) -> list[Decoding]:
         """The `width` structures that the search of each query starts from, and as many that satisfy its constraint."""
@@ -186,7 +187,7 @@ class BeamSearch:
         self,
         energy: Energy,
         starts: Sequence[Decoding],
-        width: int,
+        top_k: int,
         problem: Problem,
         config: SearchDecoder.Config,
         constraints: Constraints | None = None,
@@ -197,17 +198,22 @@ class BeamSearch:
         self.problem = problem
         self.config = config
         self.constraints = constraints
-        self.width = width
+        self.kept = max(config.width, top_k)  # for answers; the beam, and with it the search, has the configured width
         self.lineage = Lineage() if trace else None
-        self.pool = Pool.cat([self._started(start, trace) for start in starts])
-        if constraints is not None:
-            self.pool = self.pool.at(first_of_each(self._identities(self.pool.structures, self.pool.owner)))
-            self.pool = self.pool.best(self.width)
+        self.pool = self._distinct([start.ranks(0, config.width) for start in starts], trace)
+        self.others = self._distinct([start.ranks(config.width, start.top_k) for start in starts], trace)
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
         self.scored = torch.zeros(len(energy), dtype=torch.long, device=energy.device)
         self.stale = torch.zeros_like(self.scored)
         self.least: tuple[Tensor, ...] = ()
         self._count_stale()
+
+    def _distinct(self, starts: Sequence[Decoding], trace: bool) -> Pool:
+        """All structures of several starts, each once."""
+        found = Pool.cat([self._started(start, trace) for start in starts])
+        if self.constraints is None:
+            return found
+        return found.at(first_of_each(self._identities(found.structures, found.owner))).best(self.kept)
 
     def _started(self, start: Decoding, trace: bool) -> Pool:
         """The structures that the search starts from, without those of infinite energy."""
@@ -230,7 +236,7 @@ class BeamSearch:
                 break
             parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
             known = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
-            self.pool = Pool.cat([known, *parts]).best(self.width)
+            self.pool = Pool.cat([known, *parts]).best(self.kept)
             self._count_stale()
         return self._answer(top_k)
 
@@ -251,14 +257,14 @@ class BeamSearch:
         self.seen = torch.cat([self.seen, identity[fresh]]).sort().values
         energy = self.energy.of(moved, owner)
         found = Pool(moved, owner, energy, torch.zeros_like(owner, dtype=torch.bool), parent)
-        return self._judged(found).best(self.width)
+        return self._judged(found).best(self.kept)
 
     def _judged(self, found: Pool) -> Pool:
         """The structures with their violations; if a constraint is costly, only the best of each input."""
         if self.constraints is None:
             return found
         if self.constraints.costly.any():
-            found = found.best(max(self.width, JUDGED))
+            found = found.best(max(self.config.width, JUDGED))
         return dataclasses.replace(found, violation=self._violation(found.structures, found.owner))
 
     def _moves(self, beam: Pool) -> tuple[Any, Tensor, bool]:
@@ -320,8 +326,13 @@ class BeamSearch:
     def _answer(self, top_k: int) -> Decoding:
         """The `top_k` best of each input, with the paths to the best one if a trace is recorded.
 
-        If fewer satisfy the constraint, the first of all fills their places.
+        Candidates that no search started from are among them if they are better than what was found. If fewer satisfy
+        the constraint, the first of all fills their places.
         """
+        if len(self.others):
+            known = self._identities(self.pool.structures, self.pool.owner).sort().values
+            new = ~contains(known, self._identities(self.others.structures, self.others.owner))
+            self.pool = Pool.cat([self.pool, self.others.at(new.nonzero().flatten())]).best(self.kept)
         found = self.pool.satisfying
         rank = ranks(self.pool.owner[found])
         kept, rank = found[rank < top_k], rank[rank < top_k]

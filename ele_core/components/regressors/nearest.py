@@ -36,9 +36,8 @@ class NearestRegressor(Regressor):
         """Keep the training inputs and the embeddings of their outputs."""
         self.known = data.train.inputs[:]
         self.queries = context.processes.spread(self.surrogate.embed, data.train.outputs[:])
-        held_out = data.validation[:]
-        targets = self.surrogate.embed(held_out.outputs)
-        error = (self.predict(held_out.inputs) - targets).square().sum(dim=1).mean().item()
+        targets = self.surrogate.embed(data.validation.outputs[:])
+        error = (self.predict(data.validation.inputs[:]) - targets).square().sum(dim=1).mean().item()
         context.monitor.evaluation(REGRESSION.name, 1, {REGRESSION.decides: error}, best=True)
 
     def predict(self, inputs: Tensors) -> Tensor:

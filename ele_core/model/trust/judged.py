@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ele_core.data.truths import Truths
@@ -62,9 +61,9 @@ def decode(
         return model.decode(queries, decoder, **options, context=context), None  # type: ignore[arg-type]
     many = max(top_k, calibration.structures)
     found = model.decode(queries, decoder, top_k=many, trace=trace, context=context)
-    judged = narrowed(found, calibration.structures)
-    known = signals(judged.energies, candidate_energies(model, queries, decoder, context), calibration.scale)
-    return narrowed(found, top_k), Trust(calibration, dataclasses.replace(judged, trace=None), known)
+    judged = found.ranks(0, calibration.structures)
+    known = signals(judged.energies, candidate_energies(model, found, queries, decoder, context), calibration.scale)
+    return found.ranks(0, top_k), Trust(calibration, dataclasses.replace(judged, trace=None), known)
 
 
 def without_confidence(
@@ -89,20 +88,18 @@ def calibrate(model: Model, inputs: Tensors, truths: Truths, source: str, contex
     many = min(model.config.calibration.structures, len(model.candidates))
     queries = model.regressor.predict(inputs)
     found = model.decode(queries, top_k=many, context=context)
-    candidate = candidate_energies(model, queries, None, context)
+    candidate = candidate_energies(model, found, queries, None, context)
     learned = fit_calibration(model.config, model.space, found, candidate, truths, source)
     return dataclasses.replace(model, calibration=learned)
 
 
-def candidate_energies(model: Model, queries: Tensor, decoder: Choice | None, context: Context) -> Tensor | None:
-    """The least energy (B,) of a candidate for each query; None if the decoder does not look at candidates."""
-    engine = model.decoder(decoder or model.config.decoder)
-    return model.nearest_candidates(queries, context) if engine.uses_candidates else None
+def candidate_energies(
+    model: Model, found: Decoding, queries: Tensor, decoder: Choice | None, context: Context
+) -> Tensor | None:
+    """The least energy (B,) of a candidate for each query; None if the decoder does not look at candidates.
 
-
-def narrowed(found: Decoding, top_k: int) -> Decoding:
-    """The first `top_k` structures of each query."""
-    if top_k == found.top_k:
-        return found
-    rows = (torch.arange(len(found.energies))[:, None] * found.top_k + torch.arange(top_k)).flatten()
-    return dataclasses.replace(found, structures=found.structures[rows], energies=found.energies[:, :top_k])
+    Most decoders tell it with what they found.
+    """
+    if found.nearest is not None or not model.decoder(decoder or model.config.decoder).uses_candidates:
+        return found.nearest
+    return model.nearest_candidates(queries, context)

@@ -70,6 +70,16 @@ class LiesAboutEnergies(Plain):
         return Decoding(found.structures, found.energies + 1)
 
 
+@caught_by("check_decoding_is_a_beginning")
+class WidensWithTopK(Plain):
+    """Two structures or more are searched more widely than one."""
+
+    def decode(self, energy, problem, *, top_k=1, context):
+        found = super().decode(energy, problem, top_k=max(2, top_k), context=context)
+        free = problem.candidates.owner is None and problem.constraints is None
+        return found.ranks(1, 2) if top_k == 1 and free else found.ranks(0, top_k)
+
+
 @caught_by("check_decoder_is_no_worse_than_candidates")
 class TakesTheSecondBest(Plain):
     def spoil(self, found, energy, problem):

@@ -158,3 +158,18 @@ def test_runs_of_letters_end_at_the_ends_of_a_word_and_rare_ones_have_no_number(
     (tmp_path / "windows.json").write_text("[3, 1]", "utf-8")
     with pytest.raises(Exception, match="not an ascending list"):
         again.load(tmp_path)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_asking_left_to_right_for_more_does_not_change_the_first_answers(bound):
+    surrogate = AlignedOdds(AlignedOdds.Config(pairs=8, history=2), SPACE)
+    queries = torch.randn(12, surrogate.dim, generator=torch.Generator().manual_seed(2)) * 1.5
+    given = problem(surrogate, constraints=[SPACE.rules.Constraint(length=4)] * 12 if bound else None)
+    decoder = LeftToRight(LeftToRight.Config(width=3))
+    few, many = (decoder.decode(surrogate.energy(queries), given, top_k=k, context=Context()) for k in (3, 20))
+    there = few.energies.isfinite()  # what is missing may be filled up
+    torch.testing.assert_close(many.energies[:, :3][there], few.energies[there])
+    keys = (SPACE.keys(each.structures)[there.flatten()] for each in (many.ranks(0, 3), few))
+    assert torch.equal(*keys)
+    assert many.energies[:, 3].isfinite().float().mean() > 0.5
+    assert (many.energies.nan_to_num(posinf=1e9).diff(dim=1) >= 0).all()

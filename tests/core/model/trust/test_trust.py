@@ -12,7 +12,7 @@ from ele_core import AnyOf, StructuredPredictor
 from ele_core.data.truths import Truths
 from ele_core.errors import ConfigError, DataError
 from ele_core.model.trust.calibration import fit_calibration
-from ele_core.model.trust.judged import Trust, narrowed
+from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, prediction_sets
 from ele_core.model.trust.signals import NAMES, signals
 from ele_core.model.trust.truths import nearest_losses, rank_of_truth
@@ -241,4 +241,4 @@ def test_a_coverage_that_the_search_does_not_reach_is_refused_with_the_most_that
 def test_narrowing_keeps_the_best_of_each_query(predictor):
     space = predictor.model_.space
     found = Decoding(space.pack(["1", "2", "3", "4"]), torch.tensor([[0.1, 0.2], [0.3, 0.4]]))
-    assert space.unpack(narrowed(found, 1).structures) == ["1", "3"]
+    assert space.unpack(found.ranks(0, 1).structures) == ["1", "3"]
