@@ -1,4 +1,4 @@
-"""`ele calibrate`: learn from held-out pairs how far the predictions of a run can be trusted."""
+"""`ele calibrate`: learn the confidence of a run's predictions from held-out pairs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def calibrate(
     overrides: dict[str, Any],
     console: options.Console,
 ) -> None:
-    """Learn from held-out pairs how far predictions can be trusted.
+    """Learn the confidence of predictions from held-out pairs.
 
     Afterwards `ele predict RUN` writes a column confidence, the probability that a prediction is exact, and can give
     sets of structures that hold the truth as often as asked (--coverage).
 
     Without FILE, the pairs are those that the training set aside (calibration.pairs), or else the validation pairs:
-    these chose the weights, so that what is promised then holds only about. Pairs of FILE must be as those that the
-    model is going to be used on, and not in its training. `--decoder` and `--set` choose the decoder to calibrate;
+    these chose the weights, so confidence and coverage are then only approximate. Pairs of FILE must be like those that
+    the model is going to be used on, and not in its training. `--decoder` and `--set` choose the decoder to calibrate;
     predictions with another have no confidence. A calibration replaces an earlier one.
 
     \b

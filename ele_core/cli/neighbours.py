@@ -55,8 +55,8 @@ def neighbours(
     counted from 1, without the header. The distance is ‖ψ(a) − ψ(b)‖². A structure that is itself among the searched
     ones is its own neighbour, at distance 0 but for rounding.
 
-    The search is exact. The file of --among is read in chunks of 8,192 rows, so that memory does not grow with its
-    length; rows that are no structures of the model are counted and left out. Computing embeddings takes most of the
+    The search is exact. The file of --among is read in chunks of 8,192 rows, so memory does not grow with its
+    length; rows that are no structures of the model are counted and skipped. Computing embeddings takes most of the
     time: share it with --processes, or keep them with --cache.
 
     \b

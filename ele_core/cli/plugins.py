@@ -52,7 +52,7 @@ def plugins(name: str | None, as_json: bool) -> None:
 
 
 def choosing(registry: Registry, kind: Kind, name: str) -> str:
-    """Say what a name that several plugins bring stands for, and how to choose another."""
+    """Say which component a name means that several plugins provide, and how to choose another."""
     names = [each for each in registry.names(kind) if each == name or each.endswith(f":{name}")]
     if name not in names:
         return f"choose one: {' or '.join(names)}."
@@ -86,7 +86,7 @@ def show_component(registry: Registry, name: str, console: options.Console) -> N
     type=click.Choice(KINDS),
     default="output",
     show_default=True,
-    help="The component to begin with. An output space comes with a task, so that it can be trained.",
+    help="The component to begin with. An output space comes with a task to train it on.",
 )
 @click.option("-o", "--folder", metavar="FOLDER", help="Where to write the package [default: ele-NAME].")
 def new_plugin(name: str, kind: str, folder: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`ele sign`: sign a run with a key of one's own, so that later changes are noticed."""
+"""`ele sign`: sign a run with a key of one's own, to detect later changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sign(run: str, key: str, console: options.Console) -> None:
 
     With the same key, `ele --key FILE COMMAND …` then refuses the model if a file of it was changed, and `ele compare`
     names records and evaluations that were changed. Without a key, nothing is checked but the manifest, which whoever
-    changes a file can write anew.
+    changes a file can rewrite.
 
     \b
     head -c 32 /dev/urandom > key

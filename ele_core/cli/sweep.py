@@ -44,7 +44,7 @@ def sweep(
 ) -> None:
     """Measure decoders on smaller and smaller shares of candidates.
 
-    A decoder that chooses among the candidates cannot find the structures left out; one that builds structures can. A
+    A decoder that chooses among the candidates cannot find the excluded structures; one that builds structures can. A
     smaller share is always contained in a larger one. A line of the figure is a decoder, or one of its variants, such
     as pgd-random and pgd-best of pgd. Every installed decoder that works with the surrogate of RUN is measured.
 

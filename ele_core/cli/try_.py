@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ele_core.cli import completion, options
+from ele_core.cli import options
 
 
 @click.command("try")
@@ -19,12 +19,7 @@ from ele_core.cli import completion, options
     "--top-k", type=click.IntRange(1, 20), default=3, show_default=True, help="Structures to show per input at first."
 )
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser [default: yes].")
-@click.option(
-    "--decoder",
-    metavar="NAME",
-    shell_complete=completion.components("decoder"),
-    help="Decode with this decoder instead of the configured one.",
-)
+@options.SETTINGS["decoder"]
 def try_(run: str, port: int, top_k: int, browser: bool, decoder: str | None) -> None:
     """Try a model in the browser: type an input, see what it predicts.
 
@@ -41,7 +36,7 @@ def try_(run: str, port: int, top_k: int, browser: bool, decoder: str | None) ->
     from ele_core.report.server import LocalServer
     from ele_core.report.trial import Trial
 
-    trial = Trial.open(Path(run), decoder, options.registry())
+    trial = Trial.open(Path(run), options.decoder_section(decoder) if decoder else None, options.registry())
     try:
         opened = LocalServer(trial.page(top_k), trial.respond, port)
     except OSError as error:

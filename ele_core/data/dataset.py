@@ -41,7 +41,7 @@ class DataSet:
     """Whether an input that occurs several times has several right outputs: it is evaluated once, against the nearest
     of them. Else every pair is evaluated by itself. Training always uses every pair."""
     calibration: Tensor = dataclasses.field(default_factory=lambda: torch.arange(0))
-    """Rows set aside to learn how far predictions can be trusted; ELE takes them from `train`."""
+    """Rows set aside to learn the confidence of predictions; ELE takes them from `train`."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -70,7 +70,7 @@ class DataSet:
         return dataclasses.replace(self, train=self.train[~aside], calibration=self.train[aside])
 
     def keep(self, rows: Tensor, rejected: Sequence[Rejected]) -> DataSet:
-        """Return only the pairs at `rows`, in the same split; `rejected` says why the others are left out."""
+        """Return only the pairs at `rows`, in the same split; `rejected` says why the others are omitted."""
         place = torch.full((len(self),), -1)
         place[rows] = torch.arange(len(rows))
         parts = [place[part][place[part] >= 0] for part in (self.train, self.validation, self.test, self.calibration)]

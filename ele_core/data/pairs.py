@@ -62,7 +62,7 @@ def read_examples(
 
 
 def input_texts(file: str, config: RunConfig, inputs: InputSpace[Any]) -> list[str]:
-    """The inputs of a file as texts; those that cannot be read are left out."""
+    """The inputs of a file as texts; those that cannot be read are skipped."""
     wanted = columns_of(config)
     table = read_table(file, wanted, readers(config.registry))
     inputs.read_beside(file)

@@ -29,7 +29,7 @@ def set_aside(data: DataSet) -> str:
 
 
 def facts(prepared: Prepared) -> dict[str, Any]:
-    """Return what `describe_data` says as plain values, with every row that was left out."""
+    """Return what `describe_data` says as plain values, with every omitted row."""
     data = prepared.data
     keys = prepared.space.keys(data.outputs)
     return {
@@ -48,7 +48,7 @@ def facts(prepared: Prepared) -> dict[str, Any]:
 
 
 def describe_data(prepared: Prepared) -> str:
-    """Describe the data in a few lines: sizes, duplicates, which rows were left out and why, a few pairs."""
+    """Describe the data in a few lines: sizes, duplicates, omitted rows with reasons, a few pairs."""
     data, space = prepared.data, prepared.space
     keys = space.keys(data.outputs)
     known = member(keys[data.test], of=keys[data.train])

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 LOOKED_AT = 1000
-"""The most cells that are looked at, spread over the column."""
+"""Maximum number of cells to look at, spread over the column."""
 
 
 def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | None:
@@ -17,8 +17,7 @@ def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | N
 
     A cell is a text such as `0.5 1 2` or `[0.5, 1, 2]`, or an array. Of a long column, a thousand cells are looked at.
     """
-    step = max(1, len(cells) // LOOKED_AT)
-    vectors = [numbers(cells[row]) for row in range(0, len(cells), step)]
+    vectors = [numbers(cell) for cell in sample(cells)]
     sizes = {0 if vector is None else len(vector) for vector in vectors}
     if len(sizes) != 1 or sizes & {0, 1}:
         return None
@@ -28,19 +27,22 @@ def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | N
 
 def are_single_numbers(cells: Sequence[Any]) -> bool:
     """Whether every cell is one number, such as `305` or `0.5`; of a long column, a thousand cells are looked at."""
-    step = max(1, len(cells) // LOOKED_AT)
-    found = [numbers(cells[row]) for row in range(0, len(cells), step)]
+    found = [numbers(cell) for cell in sample(cells)]
     return bool(found) and all(each is not None and len(each) == 1 for each in found)
 
 
 def are_arrays(cells: Sequence[Any]) -> bool:
     """Whether all cells are arrays of numbers of two or more dimensions, such as pictures."""
-    step = max(1, len(cells) // LOOKED_AT)
-    looked_at = [cells[row] for row in range(0, len(cells), step)]
+    looked_at = sample(cells)
     return bool(looked_at) and all(
         getattr(cell, "ndim", 0) > 1 and getattr(getattr(cell, "dtype", None), "kind", "") in "fiub"
         for cell in looked_at
     )
+
+
+def sample(cells: Sequence[Any]) -> list[Any]:
+    """Every so many cells of a column, about `LOOKED_AT` of them."""
+    return [cells[row] for row in range(0, len(cells), max(1, len(cells) // LOOKED_AT))]
 
 
 def numbers(cell: Any) -> np.typing.NDArray[np.float64] | None:

@@ -73,9 +73,7 @@ def fit_decoders(model: Model, data: TrainingData, context: Context) -> None:
     def energy(inputs: Tensors) -> Energy:
         return model.regressor.energy(model.regressor.predict(inputs))
 
-    own = dataclasses.replace(
-        data, problem=problem, energy=lambda x: model.regressor.energy(model.regressor.predict(x))
-    )
+    own = dataclasses.replace(data, problem=problem, energy=energy)
     for choice in {choice.name: choice for choice in reversed(choices)}.values():
         engine = model.decoder(choice)
         if isinstance(engine, Learner):

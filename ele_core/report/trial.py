@@ -48,10 +48,12 @@ class Trial:
         self.busy = threading.Lock()
 
     @classmethod
-    def open(cls, folder: Path, decoder: str | None = None, registry: Registry | None = None) -> Trial:
+    def open(
+        cls, folder: Path, decoder: str | Mapping[str, Any] | None = None, registry: Registry | None = None
+    ) -> Trial:
         """Load a run folder, or a folder that `StructuredPredictor.save` wrote; begin with `decoder`."""
         opened = open_model(folder, registry)
-        model = opened.model([f"decoder={decoder}"] if decoder else [])
+        model = opened.model({"decoder": decoder} if decoder else {})
         examples = held_out(opened) if isinstance(opened, Run) else []
         return cls(model, folder.resolve().name, examples)
 
