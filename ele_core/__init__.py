@@ -4,7 +4,10 @@ The public names are listed in `__init__.pyi`. Each is imported when it is first
 torch. What is not listed there may change in any version. The folders, in the order in which data flows:
 
     data         pairs of inputs and outputs: read, checked, split, packed, drawn in batches
-    interfaces   the base classes that a plugin author implements
+    interfaces   the contract: spaces, surrogate, regressor, decoder, energy
+    networks     backbones
+    sources      tasks and file readers
+    component    what every component is
     optional     what an output space may bring: texts, moves, rules, drawings
     types        the data types of these: what components pass to each other
     plugins      finds components by name among the installed plugins

@@ -1,5 +1,7 @@
 """The public names of ELE, and where each is defined. `__init__.py` imports a name when it is first used."""
 
+from .component import Component as Component
+from .component import ComponentConfig as ComponentConfig
 from .components.decoders.candidates import CandidatesDecoder as CandidatesDecoder
 from .components.encoders.additive import AdditiveEncoder as AdditiveEncoder
 from .components.inputs.bits import Bits as Bits
@@ -52,20 +54,14 @@ from .experiments.study import ShareSweep as ShareSweep
 from .experiments.study import Study as Study
 from .experiments.study import Table as Table
 from .files.atomic import replace_folder as replace_folder
-from .interfaces import Backbone as Backbone
-from .interfaces import Component as Component
-from .interfaces import ComponentConfig as ComponentConfig
 from .interfaces import Decoder as Decoder
 from .interfaces import Encoder as Encoder
 from .interfaces import Energy as Energy
-from .interfaces import FileReader as FileReader
 from .interfaces import InputSpace as InputSpace
 from .interfaces import Learner as Learner
-from .interfaces import NetworkLearner as NetworkLearner
 from .interfaces import OutputSpace as OutputSpace
 from .interfaces import Regressor as Regressor
 from .interfaces import Surrogate as Surrogate
-from .interfaces import Task as Task
 from .model.evaluate import Evaluation as Evaluation
 from .model.loss import LearnedLoss as LearnedLoss
 from .model.neighbours import Neighbours as Neighbours
@@ -74,6 +70,8 @@ from .model.results import PathStep as PathStep
 from .model.results import Prediction as Prediction
 from .model.results import Predictions as Predictions
 from .model.trust.sets import PredictionSets as PredictionSets
+from .networks import Backbone as Backbone
+from .networks import NetworkLearner as NetworkLearner
 from .numerics.edit_distance import edit_distances as edit_distances
 from .numerics.keys import member as member
 from .numerics.keys import mix as mix
@@ -107,6 +105,8 @@ from .runtime.monitor import Callback as Callback
 from .runtime.monitor import ConsoleMonitor as ConsoleMonitor
 from .runtime.progress import PlannedStage as PlannedStage
 from .runtime.tensorboard import TensorBoard as TensorBoard
+from .sources import FileReader as FileReader
+from .sources import Task as Task
 from .types import MOST_LAYERS as MOST_LAYERS
 from .types import Bounded as Bounded
 from .types import Candidates as Candidates

@@ -5,9 +5,10 @@ squared distances are the loss; `Regressor.predict` maps inputs to queries, usua
 `Regressor.energy` makes an `Energy` of them; `Decoder.decode` finds the structures of least energy for each query;
 `OutputSpace.unpack` turns them into objects.
 
-Every component is a class with a nested pydantic `Config`, and is built as `Component(config, …)`.
+Every component is a class with a nested pydantic `Config` (`component.py`), and is built as `Component(config, …)`.
 A *batch* is a `Tensors` dataclass of small integers. A *point* is a relaxed batch: the same dataclass, in which the
-fields named by `OutputSpace.geometry` hold floats, each in its convex set.
+fields named by `OutputSpace.geometry` hold floats, each in its convex set. Beside this page: `networks.py` (backbones),
+`sources.py` (tasks, file readers), `optional.py` (what a space may bring) and `types.py` (data of the contract).
 """
 
 from __future__ import annotations
@@ -16,76 +17,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Generator, Tensor, nn
 
 from ele_core import optional
+from ele_core.component import Component, ComponentConfig
 from ele_core.errors import InvalidInput, InvalidOutput
 from ele_core.numerics.keys import hash_rows, same_keys
 from ele_core.numerics.sets import ConvexSet
 from ele_core.numerics.sparse import PartEnergies, SparseRows, flat_rows, nearest_rows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.progress import PlannedStage
-from ele_core.types import (
-    Candidates,
-    Decoding,
-    Drawing,
-    Metric,
-    Problem,
-    Reads,
-    Reference,
-    Stage,
-    TrainingData,
-    Variant,
-)
-from ele_core.upgrade import refuse_replaced
+from ele_core.types import Candidates, Decoding, Drawing, Metric, Problem, Reads, Stage, TrainingData, Variant
 
 if TYPE_CHECKING:
-    from ele_core.data.dataset import DataSet
-    from ele_core.experiments.ranges import Range
-    from ele_core.experiments.study import Study
     from ele_core.numerics.error_model import ErrorModel
-    from ele_core.plugins.registry import Registry
     from ele_core.runtime.context import Context
 
-Y = TypeVar("Y")
-"""The user's output objects."""
-X = TypeVar("X")
-"""The user's input objects."""
-T = TypeVar("T", bound=Tensors)
-"""The dataclass of a space's batches and points."""
-
-
-class ComponentConfig(BaseModel):
-    """Base class of every component's options. Unknown keys are refused; every field must be described.
-
-    Describe a field in a string below it: the reference page and `ele plugins NAME` show this text.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-
-
-class Component:
-    """Base class of everything that a plugin can register. `self.config` holds its validated options."""
-
-    class Config(ComponentConfig):
-        """No options."""
-
-    config: Any
-    registry: Registry | None = None
-    """The registry that created this component by its name; None if it was built directly."""
-    registered_as: str = ""
-    """The name under which the registry created it."""
-
-    def __init__(self, config: ComponentConfig | None = None) -> None:
-        self.config = config if config is not None else self.Config()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        refuse_replaced(cls)
+Y = TypeVar("Y")  # the user's output objects
+X = TypeVar("X")  # the user's input objects
+T = TypeVar("T", bound=Tensors)  # the dataclass of a space's batches and points
 
 
 class OutputSpace(Component, ABC, Generic[Y, T]):
@@ -106,7 +59,6 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
     """The dataclass of this space's batches and points."""
 
     # -- the relaxation: relax · project · unrelax · augment ------------------------------------------------------
-
     @property
     @abstractmethod
     def geometry(self) -> Mapping[str, ConvexSet]:
@@ -129,7 +81,6 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         """A random view of each structure, also in this space; contrastive learning moves the two together."""
 
     # -- objects and batches --------------------------------------------------------------------------------------
-
     @abstractmethod
     def pack(self, objects: Sequence[Y]) -> T:
         """Pack objects into a batch of small integers; raise `self.invalid(reason, index)` if one is wrong."""
@@ -143,21 +94,14 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         return hash_rows([tensor for _, tensor in batch.named_tensors()])
 
     def features(self, batch: T) -> SparseRows:
-        """The parts of each structure and how often it has them; by default one label at one place is a part.
-
-        Define better ones if parts can move, such as the tokens of a sequence or the atoms of a molecule.
-        """
+        """The parts of each structure and how often it has them; by default one label at one place is a part."""
         return flat_rows([getattr(self.relax(batch), name) for name in self.geometry])
 
     # -- objects and texts ----------------------------------------------------------------------------------------
-
     @classmethod
     @abstractmethod
     def parse(cls, text: str) -> Y:
-        """Read an object from its text, such as a CSV cell; raise `InvalidOutput` if that is impossible.
-
-        A class method, because the objects of a file are read first: `infer` makes the configuration from them.
-        """
+        """Read an object from its text, such as a CSV cell; raise `InvalidOutput` if that is impossible."""
 
     @classmethod
     @abstractmethod
@@ -170,7 +114,6 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         """A configuration for all `objects`: labels and sizes from the data, unless the user's `options` give them."""
 
     # -- measures -------------------------------------------------------------------------------------------------
-
     @property
     def metrics(self) -> Sequence[Metric[T]]:
         """Measures of a prediction; the first is the primary one. By default `exact_match`."""
@@ -182,7 +125,6 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         return Metric("exact", "max", partial(same_keys, self.keys), "share of predictions equal to the truth")
 
     # -- for the checks, and for messages -------------------------------------------------------------------------
-
     @abstractmethod
     def examples(self) -> list[Y]:
         """A few valid, different objects, on which checks test this space."""
@@ -192,10 +134,7 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         return []
 
     def equivalents(self, batch: T, generator: Generator) -> T:
-        """Other packings of the same structures, such as graphs with reordered nodes; by default the batch itself.
-
-        All packings must have the same keys, and the same embedding if the encoder is `invariant`.
-        """
+        """Other packings of the same structures, with the same keys, such as graphs with reordered nodes."""
         return batch
 
     takes: ClassVar[str] = ""
@@ -206,7 +145,6 @@ class OutputSpace(Component, ABC, Generic[Y, T]):
         return InvalidOutput(what, index=index)
 
     # -- optional: classes with defaults, each built with the space -----------------------------------------------
-
     Texts: ClassVar[type[optional.TextFormat[Any]]] = optional.TextFormat
     Moves: ClassVar[type[optional.Moves[Any]]] = optional.Moves
     Rules: ClassVar[type[optional.Rules[Any]] | None] = None
@@ -252,8 +190,7 @@ class Encoder(Component, nn.Module, ABC):
 
     def encode(self, batch: Any) -> Tensor:
         """`forward` of the relaxed structures of a batch: (B, dim); an encoder may have a faster way to compute it."""
-        encoded: Tensor = self(self.space.relax(batch))
-        return encoded
+        return self.forward(self.space.relax(batch))
 
     @abstractmethod
     def forward(self, point: Any) -> Tensor:
@@ -314,18 +251,12 @@ class Learner(Component, ABC):
     """The stages of `fit` that report evaluations, in order; reports and tuning read the metric that `decides`."""
 
     def planned(self, examples: int, extra: int) -> Sequence[PlannedStage]:
-        """The steps of each stage of `fit` on so many examples and extra outputs, to estimate the time that it takes.
-
-        By default the names of the stages, without numbers of steps.
-        """
+        """The steps of each stage of `fit` on so many examples and extra outputs, to estimate the time."""
         return [PlannedStage(stage.name) for stage in self.stages]
 
     @abstractmethod
     def fit(self, data: TrainingData, context: Context) -> None:
-        """Learn from packed pairs, which may be read in parts: `data.train.inputs`, `data.train.outputs` and so on.
-
-        A surrogate usually looks at outputs alone; a decoder that learns also finds energies in `data`.
-        """
+        """Learn from packed pairs, which may be read in parts; a surrogate usually from `data.train.outputs` alone."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
@@ -340,30 +271,10 @@ class Learner(Component, ABC):
         return self
 
 
-class NetworkLearner(Learner):
-    """A learner that learns only the weights of `network`; use it as in `class Mine(NetworkLearner, Surrogate)`."""
-
-    network: nn.Module
-
-    def state(self) -> dict[str, Tensor]:
-        """The weights of the network."""
-        return self.network.state_dict()
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Load the weights of the network."""
-        self.network.load_state_dict(dict(state))
-
-    def to(self, device: torch.device) -> Self:
-        """Move the network."""
-        self.network.to(device)
-        return self
-
-
 class Surrogate(Learner):
     """A loss on structures, defined by embeddings: similar structures are close. Built as `Surrogate(config, space)`.
 
-    The energy of a structure y for a query q is `‖embed(y) − q‖²` unless a subclass defines another. It has a gradient
-    if the surrogate embeds points (`embed_at`).
+    The energy of a structure y for a query q is `‖embed(y) − q‖²`, with a gradient if there is `embed_at`.
     """
 
     spherical: ClassVar[bool] = True
@@ -387,10 +298,7 @@ class Surrogate(Learner):
         raise NotImplementedError(f"{type(self).__name__} does not embed points")
 
     def stored(self, batch: Any) -> Tensor:
-        """The form (N, …) in which candidates are kept, for `Energy.among`; by default their embeddings.
-
-        If embeddings are wide but follow from a few numbers, keep these: there may be very many candidates.
-        """
+        """The form (N, …) in which many candidates are kept, for `Energy.among`; by default their embeddings."""
         return self.embed(batch)
 
     def energy(self, queries: Tensor) -> Energy:
@@ -403,21 +311,13 @@ class Surrogate(Learner):
 class InputSpace(Component, ABC, Generic[X]):
     """How inputs are read and packed into tensors. Built as `InputSpace(config)`, then `fit` on the training inputs.
 
-    | must be written                          | may be written                                                     |
-    |------------------------------------------|--------------------------------------------------------------------|
-    | `Batch`: the dataclass of batches        | `reads`, if `pack` takes arrays of numbers                         |
-    | `parse`, `format`: texts ↔ inputs        | `augment`, `sizes`, `unlike_training`, `defaults`, for training    |
-    | `fit`: learn what packing needs          | `features`, `nearest`, for kernels and similar inputs              |
-    | `pack`: inputs → a batch                 | `read_beside`, `contents`, if texts name files                     |
-    | `save`, `load`: what `fit` learned       | `render`; `examples`, `counterexamples`, for checks                |
+    `Batch`, `parse`, `format`, `fit`, `pack`, `save` and `load` must be written; all else may be.
     """
 
     Batch: ClassVar[type[Tensors]]
     """The dataclass of this space's batches, by which a backbone decides whether it accepts them."""
     reads: ClassVar[Reads] = "texts"
     """What `pack` takes besides what `parse` gives, and whether ELE chooses this space for it: see `types.Reads`."""
-
-    # -- must -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def parse(self, text: str) -> X:
@@ -443,8 +343,6 @@ class InputSpace(Component, ABC, Generic[X]):
     def load(self, folder: Path) -> None:
         """Read the files that `save` wrote into `folder`."""
 
-    # -- may ------------------------------------------------------------------------------------------------------
-
     def augment(self, batch: Tensors, generator: Generator) -> Tensors:
         """A random view of each input with the same meaning, for training; by default the inputs themselves."""
         return batch
@@ -454,26 +352,16 @@ class InputSpace(Component, ABC, Generic[X]):
         return None
 
     def unlike_training(self, values: Sequence[X]) -> list[str]:
-        """For each input a short reason why it is unlike all that `fit` saw, or an empty text; by default all empty.
-
-        Predictions for such inputs deserve less trust. `save` and `load` keep what this needs.
-        """
+        """For each input a short reason why it is unlike all that `fit` saw, or an empty text: trust it less."""
         return [""] * len(values)
 
     @classmethod
     def defaults(cls, pairs: int) -> dict[str, Any]:
-        """What suits these inputs and a number of training pairs; used for options that the user does not give.
-
-        `backbone`: the network that learns from them, as a table with its name; without it, the first that accepts this
-        space. `kernel`: options of the kernel regression that compares them.
-        """
+        """Options that suit so many pairs, if the user gives none: `backbone`, a table with a name, and `kernel`."""
         return {}
 
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
-        """φ(x): the features that a kernel on inputs compares, one row per input; by default all tensors, flattened.
-
-        `grams` is the length of the longest runs of tokens that are counted, if inputs are sequences of tokens.
-        """
+        """φ(x), which kernels compare, a row per input; `grams`: the longest runs of tokens, if inputs have tokens."""
         return flat_rows([tensor for _, tensor in batch.named_tensors()])
 
     def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
@@ -481,10 +369,7 @@ class InputSpace(Component, ABC, Generic[X]):
         return nearest_rows(self.features(batch), self.features(others))
 
     def read_beside(self, file: str) -> None:
-        """Called before `parse` with the table that the texts are from: names of files may be relative to its folder.
-
-        It is not called for texts from standard input or from Python.
-        """
+        """Called before `parse` with the file that the texts are from: names of files may be relative to its folder."""
 
     def contents(self, values: Sequence[X]) -> str:
         """A hash of what `parse` read besides its texts, such as the contents of files, for the fingerprint of data."""
@@ -507,24 +392,6 @@ class InputSpace(Component, ABC, Generic[X]):
         return InvalidInput(what, index=index)
 
 
-class Backbone(Component, nn.Module, ABC):
-    """A network on inputs. Built as `Backbone(config, inputs, dim)`, after `inputs.fit`."""
-
-    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], dim: int) -> None:
-        nn.Module.__init__(self)
-        Component.__init__(self, config)
-        self.dim = dim
-        self.accepts(inputs)
-
-    @classmethod
-    def accepts(cls, inputs: InputSpace[Any]) -> None:
-        """Raise `ConfigError` if this backbone cannot read the batches of `inputs`."""
-
-    @abstractmethod
-    def forward(self, batch: Any) -> Tensor:
-        """A batch of B inputs → (B, dim), not normalised."""
-
-
 class Regressor(Learner):
     """A map from inputs to queries, usually predicted embeddings. Built as `Regressor(config, inputs, surrogate)`."""
 
@@ -538,10 +405,7 @@ class Regressor(Learner):
 
     @property
     def ways(self) -> Sequence[str]:
-        """The ways to predict that `choose` switches between, the usual one first; by default there is only one.
-
-        After training, each is tried on validation pairs, and the one with the best predictions is kept.
-        """
+        """The ways to predict that `choose` switches between, the usual first; validation pairs decide between them."""
         return ()
 
     def choose(self, way: str) -> None:
@@ -567,10 +431,7 @@ class Regressor(Learner):
 
 
 class Decoder(Component, ABC):
-    """A search for the structures of least energy. Built as `Decoder(config)`. `decode` must not change any weights.
-
-    A decoder that learns is a `Learner` too, as in `class Mine(Learner, Decoder)`: it is fitted after the regressor.
-    """
+    """A search for structures of least energy, built as `Decoder(config)`; one that learns is a `Learner` too."""
 
     variants: ClassVar[Sequence[Variant]] = ()
     """The variants that `ele sweep` compares; empty: only the decoder as configured, under its registered name."""
@@ -582,10 +443,7 @@ class Decoder(Component, ABC):
     """Whether `decode` looks at the candidates; if so, their energies also tell how far an answer can be trusted."""
 
     def accepts(self, energy: Energy) -> None:
-        """Raise `ConfigError` if this decoder cannot work with such energies; called before training, without queries.
-
-        Check `energy.smooth` here if `decode` needs gradients.
-        """
+        """Raise `ConfigError` if this decoder cannot work with such energies, such as those that are not `smooth`."""
 
     @abstractmethod
     def decode(
@@ -596,44 +454,3 @@ class Decoder(Component, ABC):
         They satisfy the constraint of their query (`Problem.constraints`). If there are fewer than `top_k`, the
         energies of the missing ones are infinite, and any structures take their places.
         """
-
-
-class Task(Component, ABC):
-    """A data set under a name, with a configuration that suits it and results to compare with."""
-
-    references: ClassVar[Sequence[Reference]] = ()
-    """Published results for this data set."""
-    studies: ClassVar[Sequence[Study]] = ()
-    """The tables and figures that `ele reproduce` makes."""
-    ranges: ClassVar[Mapping[str, Range]] = {}
-    """The ranges that `ele tune` searches, by option; options that the configuration does not have are left out."""
-
-    @classmethod
-    @abstractmethod
-    def defaults(cls) -> dict[str, Any]:
-        """The run configuration of this task: the sections `output`, `input`, `surrogate`, `regressor`, `decoder`."""
-
-    @classmethod
-    def defaults_for(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The run configuration of this task with these options, as given by the user; by default `defaults()`."""
-        return cls.defaults()
-
-    @abstractmethod
-    def load(self, space: OutputSpace[Any, Any], context: Context) -> DataSet:
-        """Load the pairs, packed by `space`, with their split."""
-
-
-class FileReader(Component, ABC):
-    """Reads the files of one suffix as a table. Its name is the suffix, with the dot; built as `FileReader(config)`."""
-
-    @abstractmethod
-    def read(self, stream: BinaryIO) -> Mapping[str, Sequence[Any]]:
-        """The columns of a file by name, with one value per row; raise `DataError` if it is not such a file.
-
-        By default the first column is the input and the last the output. A value is a text, a number or a list of
-        numbers; None: there is none; an exception: the reason why it cannot be read.
-        """
-
-    def examples(self) -> list[bytes]:
-        """The contents of a few small files, on which checks test this reader; by default an empty list."""
-        return []

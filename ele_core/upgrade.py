@@ -38,7 +38,7 @@ PAGE = "docs/reference/upgrade.md"
 def refuse_replaced(cls: type) -> None:
     """Raise `PluginError` if a class defines what its base class no longer has: nothing would call it."""
     for base in cls.__mro__[1:]:
-        names = REPLACED.get(base.__name__, {}) if base.__module__ == "ele_core.interfaces" else {}
+        names = REPLACED.get(base.__name__, {}) if base.__module__.startswith("ele_core.") else {}
         if found := [f"`{name}` (now {names[name]})" for name in names if _defined(cls, base, name)]:
             what = f"{cls.__name__} is written for an earlier version of ELE: it defines {', '.join(found)}."
             raise PluginError(what, fix=f"See {PAGE}.")

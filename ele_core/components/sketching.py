@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig
 from ele_core.numerics.sparse import Products, SparseRows
 from ele_core.runtime.context import Context
 

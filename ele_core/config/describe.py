@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
+from ele_core.component import Component
 from ele_core.config.resolve import NONE, ByRecipe, Shape, as_table, over_default, union_parts
 from ele_core.errors import PluginError
-from ele_core.interfaces import Component
 from ele_core.plugins.hookspecs import HOOKS
 from ele_core.plugins.registry import Registry
 from ele_core.types import Choice, Kind

@@ -16,8 +16,9 @@ from typing import Any, cast
 from ele_core.config.resolve import NONE, as_table
 from ele_core.config.schema import RunConfig
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import InputSpace, OutputSpace, Task
+from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.plugins import Registry
+from ele_core.sources import Task
 from ele_core.types import Choice
 
 OWN_DATA = "few-pairs"

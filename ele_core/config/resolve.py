@@ -20,8 +20,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined, to_jsonable_python
 
+from ele_core.component import Component
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import Component
 from ele_core.plugins.hookspecs import HOOKS
 from ele_core.plugins.registry import Registry
 from ele_core.types import Choice, Kind, Takes

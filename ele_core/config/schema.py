@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr
 
+from ele_core.component import ComponentConfig
 from ele_core.config.resolve import NONE, ByRecipe, Inferred, Shape, as_table, resolve
-from ele_core.interfaces import ComponentConfig
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
 from ele_core.types import Choice, Kind, Takes

@@ -12,12 +12,13 @@ from torch import Tensor
 from ele_core.errors import DataError, InvalidObject, counted
 from ele_core.files.columns import Cell, Unreadable, cell_text
 from ele_core.files.tables import Cells, Reader, Readers, count_chunks, stream_column
-from ele_core.interfaces import FileReader, InputSpace, OutputSpace
+from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
+from ele_core.sources import FileReader
 
 PACKED_AT_ONCE = 1024
 """Objects that are given to `pack` at a time."""

@@ -21,10 +21,11 @@ from ele_core.data.vectors import are_arrays, are_single_numbers, looks_like_vec
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table
-from ele_core.interfaces import InputSpace, OutputSpace, Task
+from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
+from ele_core.sources import Task
 from ele_core.types import Choice
 
 

@@ -30,10 +30,11 @@ from ele_core.files.archive import (
 )
 from ele_core.files.atomic import replace_folder, write_text
 from ele_core.files.signatures import SIGNATURE, changed, read_key, sign
-from ele_core.interfaces import InputSpace, Learner, NetworkLearner, OutputSpace, Surrogate
+from ele_core.interfaces import InputSpace, Learner, OutputSpace, Surrogate
 from ele_core.model.model import Model
 from ele_core.model.trust.calibration import TENSORS as CALIBRATION
 from ele_core.model.trust.calibration import read_calibration, save_calibration
+from ele_core.networks import NetworkLearner
 from ele_core.numerics.meta_build import unfilled
 from ele_core.plugins import Registry
 from ele_core.plugins.contained import origin_of

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ele_core.errors import ConfigError, DataError, counted
-from ele_core.interfaces import NetworkLearner, Surrogate
+from ele_core.interfaces import Surrogate
+from ele_core.networks import NetworkLearner
 from ele_core.numerics.tensors import Tensors
 
 Reduction = Literal["mean", "sum", "none"]

@@ -31,7 +31,7 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """The hook of a kind, and the class in `ele_core.interfaces` that its components derive from."""
+    """The hook of a kind, and the class of `ele_core` that its components derive from."""
 
     name: str
     base: str

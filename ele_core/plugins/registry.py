@@ -23,7 +23,7 @@ from ele_core.plugins.loader import DISABLED, collect, load_installed
 from ele_core.plugins.records import PluginInfo, Record
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Component
+    from ele_core.component import Component
     from ele_core.types import Choice, Kind
 
 NEXT_COMMAND = "Run `ele plugins` to see what is installed."
@@ -238,15 +238,15 @@ def _refuse_clashes(added: PluginInfo, others: list[PluginInfo]) -> None:
 
 
 def _unfit(kind: Kind, target: object) -> str | None:
-    from ele_core import interfaces
+    import ele_core
 
-    base: type[Component] = getattr(interfaces, HOOKS[kind].base)
+    base: type[Component] = getattr(ele_core, HOOKS[kind].base)
     if not isinstance(target, type) or not issubclass(target, base):
         return f"should be a subclass of ele_core.{base.__name__}"
     if inspect.isabstract(target):
         return f"does not define {', '.join(sorted(getattr(target, '__abstractmethods__', ())))}"
     config = target.Config
-    if not isinstance(config, type) or not issubclass(config, interfaces.ComponentConfig):
+    if not isinstance(config, type) or not issubclass(config, ele_core.ComponentConfig):
         return "has a Config that does not derive from ele_core.ComponentConfig"
     if "name" in config.model_fields:
         return "has an option called 'name', which is reserved for the name of the component itself"

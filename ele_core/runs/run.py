@@ -16,7 +16,7 @@ from ele_core.config import Overrides, RunConfig, load, with_output
 from ele_core.config.diff import changes, refuse_training_changes, training_options
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
-from ele_core.interfaces import OutputSpace, Task
+from ele_core.interfaces import OutputSpace
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model, read_config
 from ele_core.model.model import Model
@@ -30,6 +30,7 @@ from ele_core.runtime.checkpoint import EVERY
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import Processes, process_group
 from ele_core.runtime.monitor import Callback, Monitor, with_callbacks
+from ele_core.sources import Task
 from ele_core.types import Reference
 
 Source = RunConfig | str | Path | Mapping[str, Any]

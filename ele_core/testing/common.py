@@ -18,10 +18,11 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from ele_core import interfaces
+import ele_core
+from ele_core.component import Component
 from ele_core.config.describe import describe_options
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import Component, InputSpace, OutputSpace, Surrogate
+from ele_core.interfaces import InputSpace, OutputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import HOOKS, PluginInfo, Record, Registry, registry_of
@@ -74,7 +75,7 @@ def check_record_leads_to_the_component(component: Component, *_others: Any) -> 
 
 def kind_of(component: Component) -> Kind:
     """The kind of a component, by its base class."""
-    return next(kind for kind in KINDS if isinstance(component, getattr(interfaces, HOOKS[kind].base)))
+    return next(kind for kind in KINDS if isinstance(component, getattr(ele_core, HOOKS[kind].base)))
 
 
 def provider_of(component: Component) -> tuple[PluginInfo, Record]:

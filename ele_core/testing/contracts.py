@@ -7,17 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ele_core.interfaces import (
-    Backbone,
-    Decoder,
-    Encoder,
-    FileReader,
-    InputSpace,
-    OutputSpace,
-    Regressor,
-    Surrogate,
-    Task,
-)
+from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate
+from ele_core.networks import Backbone
+from ele_core.sources import FileReader, Task
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
 from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner

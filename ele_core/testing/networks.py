@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from ele_core.energies import SquaredDistance
 from ele_core.errors import counted
-from ele_core.interfaces import Backbone, Encoder, InputSpace, Regressor, Surrogate
+from ele_core.interfaces import Encoder, InputSpace, Regressor, Surrogate
+from ele_core.networks import Backbone
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
 from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import (

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ele_core.interfaces import ComponentConfig, Energy, InputSpace, OutputSpace, Surrogate
+from ele_core.component import ComponentConfig
+from ele_core.interfaces import Energy, InputSpace, OutputSpace, Surrogate
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.context import Context
 from ele_core.testing.results import Broken, require

@@ -14,9 +14,10 @@ from ele_core.config import RunConfig
 from ele_core.data.dataset import DataSet
 from ele_core.errors import DataError
 from ele_core.files.archive import brief
-from ele_core.interfaces import FileReader, InputSpace, Task
+from ele_core.interfaces import InputSpace
 from ele_core.plugins import registry_of
 from ele_core.runtime.context import Context
+from ele_core.sources import FileReader, Task
 from ele_core.testing.common import COMMON, provider_of
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
 from ele_core.testing.samples import SEED, Space, described, require_inside, require_own_randomness

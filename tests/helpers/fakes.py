@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from ele_core.interfaces import ComponentConfig, Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate, Task
+from ele_core.component import ComponentConfig
+from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate
 from ele_core.plugins import PluginInfo, Record, Registry, hookimpl
 from ele_core.plugins.loader import load_installed
+from ele_core.sources import Task
 from ele_core.types import Choice, Takes
 
 HEADER = "from ele_core.plugins import Record, hookimpl\n"

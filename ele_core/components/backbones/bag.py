@@ -9,9 +9,11 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.components.inputs.bits import Bits
 from ele_core.errors import ConfigError
-from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
+from ele_core.networks import Backbone
 from ele_core.types import MOST_LAYERS
 
 TYPICAL = 20

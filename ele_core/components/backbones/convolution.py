@@ -10,10 +10,12 @@ from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.components.backbones.pooling import Pooling, head, pool, pooled_width
 from ele_core.components.inputs.image import FULL, Pictures
 from ele_core.errors import ConfigError
-from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
+from ele_core.networks import Backbone
 from ele_core.types import MOST_LAYERS
 
 Norm = Literal["group", "batch"]

@@ -8,9 +8,11 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from ele_core.component import ComponentConfig
 from ele_core.components.backbones.pooling import Head, Pooling, require_texts, text_space, token_embedding
 from ele_core.components.inputs.text import Texts
-from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
+from ele_core.networks import Backbone
 from ele_core.types import MOST_LAYERS
 
 

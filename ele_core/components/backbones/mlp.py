@@ -8,9 +8,11 @@ from typing import Any, Literal, Protocol, cast
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from ele_core.component import ComponentConfig
 from ele_core.components.inputs.vector import Vectors
 from ele_core.errors import ConfigError
-from ele_core.interfaces import Backbone, ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
+from ele_core.networks import Backbone
 from ele_core.types import MOST_LAYERS
 
 

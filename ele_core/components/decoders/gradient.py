@@ -11,11 +11,12 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.components.decoders.constraints import Constraints
 from ele_core.components.decoders.joining import concatenated
 from ele_core.components.decoders.nearest import nearest
 from ele_core.errors import ConfigError
-from ele_core.interfaces import ComponentConfig, Decoder, Energy
+from ele_core.interfaces import Decoder, Energy
 from ele_core.numerics.keys import mix
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates, Decoding, Problem, Trace, Variant

@@ -11,11 +11,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.constraints import JUDGED, Constraints
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.joining import concatenated
-from ele_core.interfaces import ComponentConfig, Decoder, Energy
+from ele_core.interfaces import Decoder, Energy
 from ele_core.numerics.keys import mix, ranks
 from ele_core.optional import PartMoves
 from ele_core.runtime.context import Context

@@ -11,7 +11,8 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
+from ele_core.component import ComponentConfig
+from ele_core.interfaces import Encoder, OutputSpace
 
 KNOWN = 1 << 16
 """Parts that are remembered before all are forgotten: bounds the memory."""

@@ -9,7 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ele_core.interfaces import ComponentConfig, Encoder, OutputSpace
+from ele_core.component import ComponentConfig
+from ele_core.interfaces import Encoder, OutputSpace
 from ele_core.types import MOST_LAYERS
 
 

@@ -17,9 +17,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.errors import InvalidInput, ModelError, counted
 from ele_core.files.archive import brief, read_json
-from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
 from ele_core.numerics.sparse import SparseRows, nearest_rows
 from ele_core.numerics.sparse_vectors import SparseVector
 from ele_core.numerics.tensors import Tensors

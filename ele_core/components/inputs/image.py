@@ -20,10 +20,11 @@ import numpy.typing as npt
 import torch
 from torch import Generator, Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.errors import InvalidInput, ModelError
 from ele_core.extras import installed, missing
 from ele_core.files.archive import brief, read_json
-from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.types import Drawing, Reads
 

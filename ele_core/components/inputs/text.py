@@ -14,12 +14,13 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.components.inputs.pieces import Pieces
 from ele_core.components.inputs.seen_texts import SeenTexts
 from ele_core.components.inputs.tokens import ANY_CHARACTER, SPECIAL, Cutter, Tokens
 from ele_core.errors import ConfigError, EleError, InvalidInput, ModelError
 from ele_core.files.archive import brief, read_json
-from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
 from ele_core.numerics.edit_distance import edit_distances
 from ele_core.numerics.keys import mix
 from ele_core.numerics.sparse import Products, SparseRows

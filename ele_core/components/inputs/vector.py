@@ -14,9 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.errors import InvalidInput, ModelError, counted
 from ele_core.files.archive import brief, read_json
-from ele_core.interfaces import ComponentConfig, InputSpace
+from ele_core.interfaces import InputSpace
 from ele_core.numerics.sparse import nearest_rows
 from ele_core.numerics.tensors import Tensors
 from ele_core.types import Reads

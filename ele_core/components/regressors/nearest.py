@@ -8,8 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
+from ele_core.interfaces import InputSpace, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, prefixed

@@ -9,9 +9,11 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
-from ele_core.interfaces import Backbone, ComponentConfig, InputSpace, NetworkLearner, Regressor, Surrogate
+from ele_core.interfaces import InputSpace, Regressor, Surrogate
+from ele_core.networks import Backbone, NetworkLearner
 from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part

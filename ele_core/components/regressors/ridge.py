@@ -11,9 +11,10 @@ import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
+from ele_core.interfaces import InputSpace, Regressor, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context

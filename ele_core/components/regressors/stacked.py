@@ -13,8 +13,9 @@ from pydantic import model_validator
 from torch import Tensor
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, InputSpace, Regressor, Surrogate
+from ele_core.interfaces import InputSpace, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, OutputSpace
+from ele_core.interfaces import OutputSpace
 from ele_core.numerics.sparse import PartEnergies
 from ele_core.runtime.context import Context
 from ele_core.types import TrainingData

@@ -10,13 +10,15 @@ from pydantic import Field
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from ele_core.component import ComponentConfig
 from ele_core.components.surrogates.losses import ContrastiveLoss
 from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.surrogates.outline import STRUCTURES, Outline
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.energies import SquaredDistance
-from ele_core.interfaces import ComponentConfig, Encoder, Energy, NetworkLearner, OutputSpace, Surrogate
+from ele_core.interfaces import Encoder, Energy, OutputSpace, Surrogate
+from ele_core.networks import NetworkLearner
 from ele_core.optional import PartMoves
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context

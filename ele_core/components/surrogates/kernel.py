@@ -9,9 +9,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.components.sketching import CHUNK, KernelOptions, SketchedKernel
 from ele_core.energies import QueryEnergy
-from ele_core.interfaces import ComponentConfig, Energy, OutputSpace, Surrogate
+from ele_core.interfaces import Energy, OutputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates, TrainingData

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core.interfaces import ComponentConfig
+from ele_core.component import ComponentConfig
 
 
 class ContrastiveLoss(ComponentConfig):

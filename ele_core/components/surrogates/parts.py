@@ -10,10 +10,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ele_core.component import ComponentConfig
 from ele_core.components.sketching import CHUNK, NEGLIGIBLE
 from ele_core.energies import SquaredDistance
 from ele_core.errors import ModelError
-from ele_core.interfaces import ComponentConfig, Energy, OutputSpace, Surrogate
+from ele_core.interfaces import Energy, OutputSpace, Surrogate
 from ele_core.numerics.sparse import PartEnergies, SparseRows, signs
 from ele_core.runtime.context import Context
 from ele_core.types import TrainingData

@@ -12,13 +12,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from ele_core.component import ComponentConfig
 from ele_core.components.training.best_weights import Kept, snapshot
 from ele_core.components.training.muon import Muon
 from ele_core.components.training.stopwatch import Plan, Stopwatch
 from ele_core.data.batches import Batches, steps_per_epoch
 from ele_core.display.text import in_words
 from ele_core.errors import TrainingError, counted
-from ele_core.interfaces import ComponentConfig
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.progress import PlannedStage

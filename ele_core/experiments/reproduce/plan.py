@@ -17,9 +17,9 @@ from ele_core.config.diff import training_options
 from ele_core.errors import ConfigError, DataError, EleError, PluginError, closest
 from ele_core.experiments.study import Paths, Row, ShareSweep, Study
 from ele_core.files.archive import digest
-from ele_core.interfaces import Task
 from ele_core.plugins import Registry
 from ele_core.plugins import registry as installed
+from ele_core.sources import Task
 from ele_core.types import Reference
 
 EMBEDDING = ("seed", "task.", "data.", "output.", "surrogate.")

@@ -12,8 +12,9 @@ from fakes import CorePlugin, FakeOutput, FakeSurrogate, fake_registry, stub
 
 from ele_core.config import RunConfig, components, describe_options, dump, load, resolve, with_output
 from ele_core.errors import ConfigError, UnknownComponent
-from ele_core.interfaces import Decoder, Task
+from ele_core.interfaces import Decoder
 from ele_core.plugins import Record, Registry, hookimpl
+from ele_core.sources import Task
 from ele_core.types import Choice
 
 MINIMAL: dict[str, Any] = {"output": "labels"}

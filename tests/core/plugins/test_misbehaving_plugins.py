@@ -15,9 +15,11 @@ import ele_core.cli
 from ele_core.cli.plugins import plugins as plugins_command
 from ele_core.errors import ConfigError, PluginError, UnknownComponent
 from ele_core.experiments.sweep import installed_lines
-from ele_core.interfaces import Backbone, Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate, Task
+from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate
+from ele_core.networks import Backbone
 from ele_core.plugins import Record, Registry, hookimpl
 from ele_core.plugins.contained import blamed, contained, noted
+from ele_core.sources import Task
 from ele_core.types import Variant
 
 OURS = "explicit-loss-embedding"

@@ -15,8 +15,9 @@ import pytest
 from fakes import GOOD, CorePlugin, FakeDecoder, Site, fake_registry, stub
 
 import ele_core.plugin
+from ele_core.component import ComponentConfig
 from ele_core.errors import ConfigError, PluginError, UnknownComponent
-from ele_core.interfaces import ComponentConfig, Decoder
+from ele_core.interfaces import Decoder
 from ele_core.plugins import HOOKS, Record, Registry, hookimpl, hookspecs
 from ele_core.plugins.loader import collect
 from ele_core.types import Choice

@@ -7,8 +7,10 @@ import dataclasses
 import torch
 
 from ele_core import testing
-from ele_core.interfaces import Backbone, Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate, Task
+from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate
+from ele_core.networks import Backbone
 from ele_core.numerics.sets import ConvexSet
+from ele_core.sources import Task
 from ele_core.testing import contracts
 from ele_core.testing.learners import fitted_learner
 from ele_core.testing.results import outcome_of

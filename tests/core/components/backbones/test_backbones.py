@@ -18,7 +18,8 @@ from ele_core.components.backbones.transformer import TransformerBackbone, sinus
 from ele_core.components.inputs.text import UNKNOWN, TextInput, Texts
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.errors import ConfigError
-from ele_core.interfaces import Backbone, InputSpace
+from ele_core.interfaces import InputSpace
+from ele_core.networks import Backbone
 
 DIM = 6
 SHORT, MIDDLE, LONG = "CO", "CC(=O)N", "c1cc(C#N)c[nH]1"

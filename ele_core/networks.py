@@ -1,0 +1,50 @@
+"""Backbones, the networks on inputs, and learners that are one network."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from ele_core.component import Component, ComponentConfig
+from ele_core.interfaces import InputSpace, Learner
+
+
+class Backbone(Component, nn.Module, ABC):
+    """A network on inputs. Built as `Backbone(config, inputs, dim)`, after `inputs.fit`."""
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], dim: int) -> None:
+        nn.Module.__init__(self)
+        Component.__init__(self, config)
+        self.dim = dim
+        self.accepts(inputs)
+
+    @classmethod
+    def accepts(cls, inputs: InputSpace[Any]) -> None:
+        """Raise `ConfigError` if this backbone cannot read the batches of `inputs`."""
+
+    @abstractmethod
+    def forward(self, batch: Any) -> Tensor:
+        """A batch of B inputs → (B, dim), not normalised."""
+
+
+class NetworkLearner(Learner):
+    """A learner that learns only the weights of `network`; use it as in `class Mine(NetworkLearner, Surrogate)`."""
+
+    network: nn.Module
+
+    def state(self) -> dict[str, Tensor]:
+        """The weights of the network."""
+        return self.network.state_dict()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the weights of the network."""
+        self.network.load_state_dict(dict(state))
+
+    def to(self, device: torch.device) -> Self:
+        """Move the network."""
+        self.network.to(device)
+        return self
