@@ -67,8 +67,8 @@ def neighbours(
     from ele_core.data.objects import readers
     from ele_core.errors import ConfigError
     from ele_core.files.atomic import write_bytes
-    from ele_core.model.neighbour_table import NeighbourTable, Searched, read_queries
-    from ele_core.model.prediction_table import check_target
+    from ele_core.model.neighbours import Searched, read_queries
+    from ele_core.model.tables import NeighbourTable, check_target
     from ele_core.runs.run import context_for, open_model
     from ele_core.runtime.distributed import process_group
 

@@ -99,7 +99,7 @@ def predict(
     from ele_core.files.tables import FIRST, input_places, read_columns, read_table
     from ele_core.model.constraints import from_options
     from ele_core.model.predict import Request, candidates_from_texts, predict_texts
-    from ele_core.model.prediction_table import PredictionTable, check_target
+    from ele_core.model.tables import PredictionTable, check_target
     from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
     from ele_core.model.trust.sets import promised
     from ele_core.runs.run import context_for, open_model

@@ -15,9 +15,8 @@ from ele_core.components.inputs.text import TextInput
 from ele_core.config import DataConfig, Facts, RunConfig, calibration_pairs, own_data, plan
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
 from ele_core.data.objects import Objects, located, pack_all, read_outputs, readers, refuse
-from ele_core.data.pairs import parse_pairs
+from ele_core.data.pairs import are_arrays, are_single_numbers, looks_like_vectors, parse_pairs
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
-from ele_core.data.vectors import are_arrays, are_single_numbers, looks_like_vectors
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table

@@ -295,7 +295,7 @@ predictor.predict([…])
 def weights_problem(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:
     """Return why tensors cannot be the weights of a model whose untrained ones are `expected`, or None.
 
-    An empty tensor stands for one whose shape is known only after `fit`: its numbers may be more precise.
+    The shape of an empty tensor is known only after `fit`: its numbers may be more precise.
     """
     for name, tensor in found.items():
         like = expected.get(name)
@@ -336,7 +336,7 @@ def all_zero(learner: Learner) -> bool:
 
 
 def embedding_mismatch(candidates: Candidates, surrogate: Surrogate) -> str | None:
-    """Return why the embeddings of some candidates, drawn anew at each call, are not those of the encoder, or None."""
+    """Return why the embeddings of some candidates, drawn at each call, are not those of the encoder, or None."""
     generator = torch.Generator().manual_seed(secrets.randbits(63))
     rows = torch.randperm(len(candidates), generator=generator)[:SAMPLED]
     stored = candidates.embeddings[rows.to(candidates.embeddings.device)].float()

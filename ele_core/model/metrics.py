@@ -28,7 +28,7 @@ AT_BEST = {"_at_least": "at least", "_at_most": "at most"}
 """The endings of the names of best cases, and the words for them."""
 NOT_PROVEN = "_not_proven"
 MOST = 100
-"""The most different values of a property by which metrics are grouped."""
+"""Maximum number of different values of a property by which metrics are grouped."""
 
 Groups = list[dict[str, Any]]
 """For each value of a property, in increasing order: the `value`, the number of `examples`, the mean `metrics`."""

@@ -51,7 +51,7 @@ class Prediction:
     status: str = "ok"
     """`ok`, or why there are no objects: the input could not be used, or no structure satisfies its constraint."""
     unlike_training: str = ""
-    """Why the input is unlike those of the training, so that its objects deserve less trust; empty if it is not."""
+    """Why the input is unlike those of the training: its objects deserve less trust. Empty if it is not."""
     confidence: float | None = None
     """The probability that the best object is exact; None: the model is not calibrated."""
     expected: Mapping[str, float] = dataclasses.field(default_factory=dict)

@@ -61,7 +61,7 @@ class LocalServer(ThreadingHTTPServer):
 
 
 class Refused(Exception):
-    """A request that is not served: a status and a sentence."""
+    """A request that is not served: a status and an error message."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)

@@ -26,7 +26,7 @@ EXAMPLES = 6
 LONGEST_EXAMPLE = 80
 """Characters of the longest input that is offered as an example."""
 MOST_ANSWERS = 20
-"""The most answers for one input."""
+"""Maximum number of answers for one input."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from ele_command import fails, table
 
 from ele_core import StructuredPredictor
 from ele_core.data import objects
-from ele_core.model import neighbour_table
+from ele_core.model import neighbours
 
 AMONG = ["12", "4203", "x", "17", "999", "4204", "70", "17"]
 
@@ -16,7 +16,7 @@ AMONG = ["12", "4203", "x", "17", "999", "4204", "70", "17"]
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.setattr(objects, "CHUNK", 3)
-    monkeypatch.setattr(neighbour_table, "CHUNK", 3)
+    monkeypatch.setattr(neighbours, "CHUNK", 3)
     (tmp_path / "objects.txt").write_text("17\nnot a number\n4203\n")
     (tmp_path / "among.csv").write_text("name,digits\n" + "".join(f"n{i},{text}\n" for i, text in enumerate(AMONG)))
     return ["objects.txt", "--among", "among.csv", "--among-column", "digits"]

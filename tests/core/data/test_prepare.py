@@ -12,9 +12,9 @@ import torch
 from recording import Recorder
 
 from ele_core import config as configuration
+from ele_core.data.pairs import looks_like_vectors
 from ele_core.data.prepare import Prepared, held_out, prepare
 from ele_core.data.summary import describe_data, summary
-from ele_core.data.vectors import looks_like_vectors
 from ele_core.errors import ConfigError, DataError
 from ele_core.runtime.context import Context
 

@@ -9,7 +9,7 @@ from ele_core.data import objects
 from ele_core.files.columns import Table
 from ele_core.model import predict as predicting
 from ele_core.model.predict import Request, predict, predict_texts
-from ele_core.model.prediction_table import PredictionTable
+from ele_core.model.tables import PredictionTable
 
 
 @pytest.fixture

@@ -1,21 +1,52 @@
-"""Predictions beside the rows that they are for, as a table to write."""
+"""The tables that `ele predict` and `ele neighbours` write."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from ele_core.data.objects import Objects
 from ele_core.errors import DataError
 from ele_core.files.binary_tables import as_parquet, pyarrow
-from ele_core.files.columns import Table, Unreadable, as_text, cell_text
+from ele_core.files.columns import Cell, Table, Unreadable, as_text, cell_text
 from ele_core.files.tables import JSONL, as_csv, suffix_of
 from ele_core.model.results import COLUMNS, Predictions, rounded, written
 
 PARQUET = (".parquet", ".pq")
 UNWRITTEN = (".npy", ".npz", ".arrow", ".feather", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".mat", ".h5", ".hdf5")
+WRITTEN = "Choose .csv, .tsv, .jsonl or .parquet."
+NEIGHBOURS = ("object_row", "object", "rank", "neighbour", "neighbour_row", "distance", "status")
+"""The columns of a table of neighbours."""
+
+
+def check_target(target: str) -> None:
+    """Refuse a file that cannot be written, before anything is computed."""
+    suffix = suffix_of(target)
+    if suffix in UNWRITTEN or Path(target).suffix == ".gz":
+        raise DataError(f"predictions are not written as {Path(target).suffix}.", where=target, fix=WRITTEN)
+    if suffix in PARQUET:
+        pyarrow(target)
+
+
+def as_numbers(target: str, *, as_json: bool) -> bool:
+    """Whether the file `target` holds numbers as numbers, not as texts."""
+    return as_json or suffix_of(target) in (*PARQUET, *JSONL)
+
+
+def contents(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], target: str, *, as_json: bool) -> bytes:
+    """The contents of the file `target`: Parquet, JSON lines, TSV or CSV, by its suffix."""
+    suffix = suffix_of(target)
+    if suffix in PARQUET:
+        return as_parquet(rows, columns, target)
+    if as_json or suffix in JSONL:
+        return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
+    texts = [{name: "" if value is None else as_text(value) for name, value in row.items()} for row in rows]
+    return as_csv(texts, columns, "\t" if suffix == ".tsv" else ",").encode()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,26 +112,36 @@ class PredictionTable:
 
     def written(self, predictions: Predictions, target: str, *, skip: bool, as_json: bool = False) -> bytes:
         """The contents of the file `target`: JSON lines, Parquet, TSV or CSV, by its suffix."""
-        suffix = suffix_of(target)
-        if suffix in PARQUET:
-            return as_parquet(self.rows(predictions, rounded, skip=skip), self.columns(predictions), target)
-        if suffix in JSONL or as_json:
-            rows = self.rows(predictions, rounded, skip=skip)
-            return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
-        texts = [
-            {name: "" if value is None else as_text(value) for name, value in row.items()}
-            for row in self.rows(predictions, written, skip=skip)
-        ]
-        return as_csv(texts, self.columns(predictions), "\t" if suffix == ".tsv" else ",").encode()
+        form = rounded if as_numbers(target, as_json=as_json) else written
+        rows = self.rows(predictions, form, skip=skip)
+        return contents(rows, self.columns(predictions), target, as_json=as_json)
 
 
-def check_target(target: str) -> None:
-    """Refuse a file that cannot be written, before anything is computed."""
-    suffix = suffix_of(target)
-    if suffix in UNWRITTEN or Path(target).suffix == ".gz":
-        raise DataError(f"predictions are not written as {Path(target).suffix}.", where=target, fix=WRITTEN)
-    if suffix in PARQUET:
-        pyarrow(target)
+@dataclasses.dataclass(frozen=True)
+class NeighbourTable:
+    """The neighbours of the objects in `cells`: `distances` and `rows` (n, k), and the texts of these rows."""
 
+    cells: Sequence[Cell]
+    objects: Objects
+    distances: Tensor
+    rows: Tensor
+    texts: Mapping[int, str]
 
-WRITTEN = "Choose .csv, .tsv, .jsonl or .parquet."
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield a mapping per neighbour, and one for each object that could not be used."""
+        place = {row: at for at, row in enumerate(self.objects.rows)}
+        refused = {each.row: each.reason for each in self.objects.rejected}
+        distances, rows = self.distances.tolist(), self.rows.tolist()
+        for row, cell in enumerate(self.cells):
+            own = {"object_row": row + 1, "object": cell_text(cell)}
+            if row in refused:
+                yield {**own, **dict.fromkeys(NEIGHBOURS[2:-1]), "status": refused[row]}
+                continue
+            at = place[row]
+            for rank, (distance, other) in enumerate(zip(distances[at], rows[at], strict=True), start=1):
+                found = {"rank": rank, "neighbour": self.texts[other], "neighbour_row": other + 1}
+                yield {**own, **found, "distance": float(f"{distance:.6g}"), "status": "ok"}
+
+    def written(self, target: str, *, as_json: bool = False) -> bytes:
+        """Return the contents of the file `target`: JSON lines, Parquet, TSV or CSV, by its suffix."""
+        return contents(list(self.lines()), NEIGHBOURS, target, as_json=as_json)
