@@ -15,7 +15,7 @@ from ele_core.components.decoders.joining import as_tensors, concatenated, from_
 from ele_core.components.decoders.nearest import nearest, sizes_of_own
 from ele_core.config import RunConfig
 from ele_core.data.objects import pack_all
-from ele_core.errors import ConfigError, ModelError
+from ele_core.errors import ConfigError, EleError, ModelError
 from ele_core.interfaces import Decoder, InputSpace, Learner, OutputSpace, Regressor, Surrogate
 from ele_core.model.constraints import read_constraints
 from ele_core.model.loss import LearnedLoss, Reduction
@@ -149,6 +149,14 @@ class Model:
         engine = self.decoders[key]
         engine.accepts(self.regressor.energy(torch.zeros(0, self.surrogate.dim)))
         return engine
+
+    def can_use(self, choice: Choice) -> bool:
+        """Whether a decoder works with this model; one that learns only if it was trained with it."""
+        try:
+            self.require_fitted(choice, self.decoder(choice))
+        except EleError:
+            return False
+        return True
 
     def require_fitted(self, choice: Choice, engine: Decoder) -> None:
         """Refuse a decoder that learns and that this model was not trained with."""

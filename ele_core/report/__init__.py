@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from ele_core.errors import counted
 from ele_core.files.atomic import write_text
 from ele_core.interfaces import Learner
@@ -50,9 +48,9 @@ def write_report(run: Run, wanted: Wanted, monitor: Monitor, file: Path | None =
     model = run.model(wanted.overrides)
     evaluate_missing(run, model, wanted, monitor, Processes())
     context = Context(model.config.seed, pick_device(model.config.device), monitor)
-    contents = collect(run, model, measured_before(run, model, wanted), wanted, context)
+    shown, data = collect(run, model, measured_before(run, model, wanted), wanted, context)
     target = file or run.folder / FILE
-    write_text(target, render("report.html", contents.shown, contents.data))
+    write_text(target, render("report.html", shown, data))
     return target
 
 
@@ -67,33 +65,25 @@ def split_for(run: Run) -> str:
     return "test" if run.provenance["test"] else "validation"
 
 
-@dataclasses.dataclass(frozen=True)
-class Contents:
-    """The variables of the template, and the data that the page's script draws."""
-
-    shown: dict[str, Any]
-    data: dict[str, Any]
-
-
-def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context: Context) -> Contents:
-    """Gather all parts of the page."""
+def collect(
+    run: Run, model: Model, measured: Measured, wanted: Wanted, context: Context
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Gather all parts of the page: the variables of the template, and the data that the page's scripts draw."""
     metrics = metrics_of(model)
-    primary = metrics[next(iter(metrics))]
-    headline = Headline(measured, metrics)
+    headline, trust, drawings = Headline(measured, metrics), trust_of(measured, model), Drawings(model.space)
     same = wanted.settings(oracle=False)
     others = [
         outcome
         for outcome in load_all(run.folder)
         if outcome.key != measured.outcome.key and {**outcome.settings, "oracle": False} == same
     ]
-    drawings = Drawings(model.space)
-    chosen = examples(measured, metrics, wanted.examples, drawings, context)
+    groups, drawn = examples(measured, metrics, wanted.examples, drawings, context)
     truths, queries = measured.truths(model, context), measured.queries(model)
     learned = curves(run.folder, deciding(run.config))
-    ways = trajectories(model, queries, measured, chosen.groups, drawings, context)
+    ways = trajectories(model, queries, measured, groups, drawings, context)
     if drawings.failures:
         context.monitor.message(f"{counted(drawings.failures, 'drawing')} failed and will be shown as text")
-    trust = trust_of(measured, model)
+    other_decoders = [choice.name for choice in usable(model)[1:]]
     shown = {
         "provenance": provenance(run, measured),
         "numbers": headline.numbers(),
@@ -102,12 +92,14 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
         "ranks": ranks(model, queries, truths, context),
         "advice": [
             *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.baselines)]),
-            *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders(model)),
+            *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders),
         ],
         **trust,
-        "primary": label(primary.name),
+        "primary": label(next(iter(metrics))),
         "count": counted(len(measured), "prediction"),
     }
+    embeddings, seed = model.surrogate.embed(truths[:MOST]).cpu(), context.derived_seed("report", "map") % (1 << 32)
+    properties = {name: values.tolist() for name, values in model.space.show.properties(truths).items()}
     data = {
         "metrics": [
             {
@@ -121,16 +113,16 @@ def collect(run: Run, model: Model, measured: Measured, wanted: Wanted, context:
             for name, metric in metrics.items()
         ],
         "rows": measured.columns(),
-        "properties": properties(model, truths),
-        "groups": chosen.groups,
-        "drawn": chosen.drawn,
+        "properties": {name: [float(f"{value:.6g}") for value in values] for name, values in properties.items()},
+        "groups": groups,
+        "drawn": drawn,
         "curves": [dataclasses.asdict(curve) for curve in learned],
-        "maps": [dataclasses.asdict(m) for m in embedding_maps(model, truths, queries, context)],
-        "trajectories": [dataclasses.asdict(way) for way in ways],
+        "maps": [dataclasses.asdict(each) for each in maps(embeddings, queries[: len(embeddings)].cpu(), seed)],
+        "trajectories": ways,
         "drawings": drawings.stored,
         "trust": trust["trust"],
     }
-    return Contents(shown, data)
+    return shown, data
 
 
 def regression(learned: Sequence[Curve], run: Run) -> Curve | None:
@@ -138,21 +130,3 @@ def regression(learned: Sequence[Curve], run: Run) -> Curve | None:
     learner: type[Learner] = run.config.registry.get("regressor", run.config.regressor.name)
     names = {stage.name for stage in learner.stages}
     return next((curve for curve in reversed(learned) if curve.stage in names), None)
-
-
-def other_decoders(model: Model) -> list[str]:
-    """The decoders that work with the model, without the one that was used."""
-    return [choice.name for choice in usable(model)[1:]]
-
-
-def properties(model: Model, truths: Any) -> dict[str, list[float]]:
-    """Numbers that describe each truth, by name."""
-    found = {name: values.tolist() for name, values in model.space.show.properties(truths).items()}
-    return {name: [float(f"{value:.6g}") for value in values] for name, values in found.items()}
-
-
-def embedding_maps(model: Model, truths: Any, queries: Tensor, context: Context) -> list[Any]:
-    """Maps of the embeddings of the first truths, with the queries if these have the same dimension."""
-    embeddings = model.surrogate.embed(truths[: min(MOST, len(truths))]).cpu()
-    own = queries[: len(embeddings)].cpu()
-    return maps(embeddings, own, context.derived_seed("report", "map") % (1 << 32))

@@ -16,31 +16,11 @@ from ele_core.model.model import Model
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
 from ele_core.runtime.context import Context
-from ele_core.types import Choice, Metric, Trace
+from ele_core.types import Choice, Trace
 
 TRIED, SHOWN = 8, 3
 """How many inputs per group are decoded, fewer if the decoder is slow, and how many of them are shown: those with the
 most structures."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Trajectory:
-    """The steps of one decoder for one input, from start to end."""
-
-    decoder: str
-    note: str
-    """What the steps are, as the decoder declares it."""
-    group: str
-    row: int
-    truth: int
-    """The number of the drawing of the truth."""
-    steps: list[int]
-    energies: list[float]
-    scores: list[float]
-    """The primary metric of the structure at each step."""
-    best_scores: list[float]
-    """The best values that these can have: the same unless the metric has bounds."""
-    drawings: list[int]
 
 
 def trajectories(
@@ -50,24 +30,30 @@ def trajectories(
     groups: Mapping[str, Sequence[int]],
     drawings: Drawings,
     context: Context,
-) -> list[Trajectory]:
-    """Trajectories of every decoder that records a trace, for some rows of each group; `queries` are of all rows."""
+) -> list[dict[str, Any]]:
+    """The steps of every decoder that records a trace, for some rows of each group; `queries` are of all rows.
+
+    Each has its decoder, the decoder's note on what the steps are, group and row, and lists by step: `steps`,
+    `energies`, `scores` (the primary metric), `best_scores` (its better bound), `drawings`; `truth` is a drawing too.
+    """
     wanted = interleaved([group[:TRIED] for group in groups.values()])
-    if not wanted:
-        return []
-    metric = next(iter(model.space.metrics))
-    found = []
-    for decoder in traceable(model):
+    found: list[dict[str, Any]] = []
+    for decoder in usable(model) if wanted else ():
+        if not model.decoder(decoder).traces:
+            continue
         rows = wanted[: affordable(model, queries[wanted], decoder, context=context)]
         trace = model.decode(queries[rows], decoder, trace=True, context=context).trace
         if trace is None:
             continue
-        note = model.decoder(decoder).trace_note
-        ways = [followed(model, trace, place, metric, measured.texts["truth"][row]) for place, row in enumerate(rows)]
+        about = {"decoder": decoder.name, "note": model.decoder(decoder).trace_note}
+        truths = [measured.texts["truth"][row] for row in rows]
+        ways = [followed(model, trace, place, truth) for place, truth in enumerate(truths)]
         for group, members in groups.items():
             own = [rows.index(row) for row in members[:TRIED] if row in rows]
-            longest = sorted(own, key=lambda place: -len(set(ways[place].texts)))[:SHOWN]
-            found += [ways[place].drawn(decoder.name, note, group, rows[place], drawings) for place in sorted(longest)]
+            for place in sorted(sorted(own, key=lambda place: -len(set(ways[place]["texts"])))[:SHOWN]):
+                truth, texts = truths[place], ways[place].pop("texts")
+                drawn = {"drawings": [drawings.number(text, truth) for text in texts], "truth": drawings.number(truth)}
+                found.append({**about, "group": group, "row": rows[place], **ways[place], **drawn})
     return found
 
 
@@ -76,35 +62,20 @@ def interleaved(groups: Sequence[Sequence[int]]) -> list[int]:
     return [row for ranked in zip_longest(*groups) for row in ranked if row is not None]
 
 
-@dataclasses.dataclass(frozen=True)
-class Way:
-    """A trajectory as texts, not drawn yet: most are never shown."""
-
-    steps: list[int]
-    texts: list[str]
-    energies: list[float]
-    scores: list[float]
-    best_scores: list[float]
-    truth: str
-
-    def drawn(self, decoder: str, note: str, group: str, row: int, drawings: Drawings) -> Trajectory:
-        """The trajectory, with every structure drawn against the truth."""
-        numbers = [drawings.number(text, self.truth) for text in self.texts]
-        truth = drawings.number(self.truth)
-        measures = self.steps, self.energies, self.scores, self.best_scores
-        return Trajectory(decoder, note, group, row, truth, *measures, numbers)
-
-
-def followed(model: Model, trace: Trace, place: int, metric: Metric[Any], truth: str) -> Way:
-    """The way of the input at index `place`, without the last steps if they change nothing."""
-    structures = model.space.Batch.cat([batch[place : place + 1] for batch in trace.structures])
-    true = model.space.pack([model.space.texts.parse(truth)])
-    scores, best = metric.worst_and_best(structures, true[torch.zeros(len(structures), dtype=torch.long)])
-    texts = [model.space.texts.format(obj) for obj in model.space.unpack(structures)]
+def followed(model: Model, trace: Trace, place: int, truth: str) -> dict[str, list[Any]]:
+    """The steps of the input at index `place`, without the last ones if they change nothing; not drawn yet."""
+    space = model.space
+    structures = space.Batch.cat([batch[place : place + 1] for batch in trace.structures])
+    true = space.pack([space.texts.parse(truth)])[torch.zeros(len(structures), dtype=torch.long)]
+    scores, best = space.metrics[0].worst_and_best(structures, true)
+    texts = [space.texts.format(obj) for obj in space.unpack(structures)]
     energies = [float(f"{energies[place].item():.4g}") for energies in trace.energies]
     end = without_rest(texts, energies)
-    measures = energies[:end], scores[:end].tolist(), best[:end].tolist()
-    return Way(list(trace.steps)[:end], texts[:end], *measures, truth)
+    columns = {"steps": trace.steps, "texts": texts, "energies": energies}
+    return {
+        **{name: list(column)[:end] for name, column in columns.items()},
+        **{"scores": scores[:end].tolist(), "best_scores": best[:end].tolist()},
+    }
 
 
 def without_rest(texts: Sequence[str], energies: Sequence[float]) -> int:
@@ -115,25 +86,11 @@ def without_rest(texts: Sequence[str], energies: Sequence[float]) -> int:
     return end
 
 
-def traceable(model: Model) -> list[Choice]:
-    """The decoders of `usable` that record a trace."""
-    return [choice for choice in usable(model) if model.decoder(choice).traces]
-
-
 def usable(model: Model) -> list[Choice]:
     """The configured decoder and all other installed ones that work with this model."""
     configured = model.config.decoder
     others = [Choice(name=name) for name in model.config.registry.names("decoder") if name != configured.name]
-    return [choice for choice in (configured, *others) if works(model, choice)]
-
-
-def works(model: Model, choice: Choice) -> bool:
-    """Whether a decoder accepts this model."""
-    try:
-        model.decoder(choice)
-    except EleError:
-        return False
-    return True
+    return [choice for choice in (configured, *others) if model.can_use(choice)]
 
 
 SECONDS = 60.0

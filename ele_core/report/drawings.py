@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,26 +62,13 @@ def as_plain(drawing: Drawing) -> dict[str, Any]:
 GROUPS = ("worst", "typical", "best")
 
 
-@dataclasses.dataclass(frozen=True)
-class Examples:
-    """Rows by group, and for each of them the drawings of its prediction and its truth."""
-
-    groups: dict[str, list[int]]
-    drawn: dict[int, tuple[int, int]]
-
-
 def examples(
     measured: Measured, metrics: Mapping[str, Metric[Any]], count: int, drawings: Drawings, context: Context
-) -> Examples:
-    """Choose `count` rows, a third for each group, and draw them."""
+) -> tuple[dict[str, list[int]], dict[int, tuple[int, int]]]:
+    """Choose `count` rows, a third for each group; return them by group, and the drawings of prediction and truth."""
     groups = choose(worst_first(measured, metrics), count)
-    predictions, truths = measured.texts["prediction"], measured.texts["truth"]
-    rows = [row for group in groups.values() for row in group]
-    drawn = {
-        row: drawings.pair(predictions[row], truths[row])
-        for row in context.monitor.progress(rows, description="drawing")
-    }
-    return Examples(groups, drawn)
+    rows = context.monitor.progress([row for group in groups.values() for row in group], description="drawing")
+    return groups, {row: drawings.pair(measured.texts["prediction"][row], measured.texts["truth"][row]) for row in rows}
 
 
 def choose(ordered: list[int], count: int) -> dict[str, list[int]]:

@@ -177,14 +177,8 @@ def advice(measured: Measured, pairs: int, regression: Curve | None, decoders: S
     """
     if measured.outcome.metrics.get("exact", 1.0) > 0:
         return []
-    return [*few_pairs(pairs), *oracle(measured, decoders), *regressor(regression)]
-
-
-def few_pairs(pairs: int) -> list[str]:
-    """If there are few pairs."""
-    if pairs >= FEW:
-        return []
-    return [f"The run was trained on {pairs:,} pairs; some thousands are usual. More pairs help most."]
+    few = f"The run was trained on {pairs:,} pairs; some thousands are usual. More pairs help most."
+    return [*([few] if pairs < FEW else []), *oracle(measured, decoders), *regressor(regression)]
 
 
 def oracle(measured: Measured, decoders: Sequence[str]) -> list[str]:

@@ -21,16 +21,6 @@ from ele_core.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True)
-class Plugin:
-    """A component of the run, and the distribution that provides it."""
-
-    kind: str
-    name: str
-    distribution: str
-    version: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Provenance:
     """Facts as pairs of a name and a text, plugins, and the configuration by section."""
 
@@ -38,7 +28,7 @@ class Provenance:
     about: list[str]
     """A line below the title."""
     facts: list[tuple[str, str]]
-    plugins: list[Plugin]
+    plugins: list[dict[str, str]]
     sections: dict[str, list[tuple[str, str]]]
 
 
@@ -106,7 +96,7 @@ def identity_of(run: Run) -> dict[str, Any]:
     return identity
 
 
-def plugins(run: Run, decoder: str) -> list[Plugin]:
+def plugins(run: Run, decoder: str) -> list[dict[str, str]]:
     """Each component with the distribution and version of its plugin; the decoder is the one this page shows."""
     components = read_json(run.folder / "model" / "config.json", LARGEST_CONFIG).get("components")
     if not isinstance(components, dict) or not all(isinstance(provider, dict) for provider in components.values()):
@@ -120,7 +110,8 @@ def plugins(run: Run, decoder: str) -> list[Plugin]:
         if kind == "decoder" and name != decoder:
             other = run.config.registry.provider("decoder", decoder)
             provider, name = {"distribution": other.distribution, "version": other.version}, decoder
-        found.append(Plugin(kind, name, str(provider.get("distribution")), str(provider.get("version"))))
+        origin = {key: str(provider.get(key)) for key in ("distribution", "version")}
+        found.append({"kind": kind, "name": name, **origin})
     return found
 
 

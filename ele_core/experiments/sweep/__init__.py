@@ -18,7 +18,7 @@ from ele_core.config.diff import flatten
 from ele_core.config.resolve import NONE
 from ele_core.data.truths import Truths
 from ele_core.display.pictures import table
-from ele_core.errors import ConfigError, EleError, closest, counted
+from ele_core.errors import ConfigError, closest, counted
 from ele_core.experiments.sweep.figure import draw
 from ele_core.files.atomic import locked
 from ele_core.interfaces import Decoder
@@ -191,11 +191,14 @@ class Bench:
 
     def measure(self, point: Point, command: Sequence[str]) -> Measurement:
         """Decode and measure one point; the time is that of decoding and measuring, without loading."""
-        inputs, truths = self.examples = self.examples or self._load()
+        if self.examples is None:
+            prepared = self.run.data(self.context)
+            rows, truths = prepared.examples(self.split, self.count)
+            self.examples = prepared.data.inputs_at(rows), truths
         started = time.monotonic()
         model = dataclasses.replace(self.model, config=point.config)
         with self.run.resumable(model, point.settings, self.context) as context:
-            result = evaluate(model, inputs, truths, context=context)
+            result = evaluate(model, *self.examples, context=context)
         seconds = round(time.monotonic() - started, 1)
         about = measurement(self.run, result, command=command, split=self.split, oracle=False, seconds=seconds)
         return {"line": point.line, "share": point.share, "overrides": point.overrides, **about, **self.place}
@@ -204,11 +207,6 @@ class Bench:
         """Whether a record belongs to this model, to these pairs and to a known line with its present options."""
         line, same_place = record.get("line"), all(record.get(name) == value for name, value in self.place.items())
         return same_place and line in self.decoders and bool(record.get("decoder") == self.decoders[line])
-
-    def _load(self) -> tuple[list[Any], Truths]:
-        prepared = self.run.data(self.context)
-        rows, truths = prepared.examples(self.split, self.count)
-        return prepared.data.inputs_at(rows), truths
 
 
 def named_lines(names: Sequence[str], registry: Registry) -> list[str]:
@@ -276,20 +274,8 @@ def installed_lines(registry: Registry) -> dict[str, Line]:
 
 def lines_for(model: Model, asked: Sequence[str] = ()) -> dict[str, Line]:
     """The lines that this model's surrogate allows, and those that `asked` names."""
-    return {
-        name: line
-        for name, line in installed_lines(model.config.registry).items()
-        if name in asked or allowed(line, model)
-    }
-
-
-def allowed(line: Line, model: Model) -> bool:
-    """Whether the model's surrogate allows a line."""
-    try:
-        model.decoder(line.choice)
-    except EleError:
-        return False
-    return True
+    known = installed_lines(model.config.registry).items()
+    return {name: line for name, line in known if name in asked or model.can_use(line.choice)}
 
 
 def written(path: str, value: Any) -> str:

@@ -133,7 +133,7 @@ def test_damaged_files_of_a_run_are_named(copy, file, content):
 
 
 def test_a_picture_that_fails_is_shown_as_text(copy, monkeypatch):
-    monkeypatch.setattr(SequenceSpace, "render", lambda *_: 1 / 0)
+    monkeypatch.setattr(SequenceSpace.Show, "render", lambda *_: 1 / 0)
     ele("report", copy, "--examples", 3)
     data = data_of(copy / FILE)
     assert all(set(drawing) == {"text"} for drawing in data["drawings"])

@@ -116,8 +116,8 @@ def test_differences_of_sequences_are_marked(visit, words_page):
 
 def test_a_script_in_the_data_stays_text(visit, words_run, tmp_path, monkeypatch):
     copy = Path(shutil.copytree(words_run, tmp_path / "run"))
-    monkeypatch.setattr(SequenceSpace, "render", lambda *_: Drawing(ATTACK))
-    monkeypatch.setattr(SequenceSpace, "properties", lambda _, batch: {ATTACK: batch.tokens[:, 0]})
+    monkeypatch.setattr(SequenceSpace.Show, "render", lambda *_: Drawing(ATTACK))
+    monkeypatch.setattr(SequenceSpace.Show, "properties", lambda _, batch: {ATTACK: batch.tokens[:, 0]})
     shown = visit(write_report(Run(copy), Wanted(examples=6), Monitor()))
     assert ATTACK in shown.locator("#gallery").inner_text()
     assert shown.evaluate("window.attacked") is None
@@ -135,7 +135,7 @@ def test_a_script_in_the_data_stays_text(visit, words_run, tmp_path, monkeypatch
 )
 def test_a_script_in_a_picture_does_not_run(visit, words_run, tmp_path, monkeypatch, picture):
     copy = Path(shutil.copytree(words_run, tmp_path / "run"))
-    monkeypatch.setattr(SequenceSpace, "render", lambda *_: Drawing("text", picture))
+    monkeypatch.setattr(SequenceSpace.Show, "render", lambda *_: Drawing("text", picture))
     shown = visit(write_report(Run(copy), Wanted(examples=6), Monitor()))
     shown.locator("#gallery img").first.scroll_into_view_if_needed()
     shown.wait_for_function("() => document.querySelector('#gallery img').complete")

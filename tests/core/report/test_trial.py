@@ -362,7 +362,7 @@ def test_an_example_shows_its_truth_and_an_error_its_sentence(browse, trial):
 def test_a_script_in_a_picture_does_not_run_on_the_page(browse, monkeypatch):
     attack = "window.attacked = 1"
     svg = f"<svg xmlns='http://www.w3.org/2000/svg' onload='{attack}'><script>{attack}</script></svg>"
-    monkeypatch.setattr(SequenceSpace, "render", lambda *_: Drawing(f"<img src=x onerror='{attack}'>", svg))
+    monkeypatch.setattr(SequenceSpace.Show, "render", lambda *_: Drawing(f"<img src=x onerror='{attack}'>", svg))
     page = browse()
     page.fill("#input", "forty-two")
     page.keyboard.press("Enter")
