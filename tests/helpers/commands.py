@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
+from unittest import mock
 
 CONFIG = """
 seed = 3
@@ -36,6 +40,23 @@ def without_report(arguments) -> list[str]:
 def ele(*arguments, launcher=(), **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *(launcher or ("-m", "ele_core")), *without_report(arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, **options)
+
+
+def here(*arguments, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The same in this process, for commands that nobody kills: a process of their own imports torch first."""
+    from ele_core.cli import main
+
+    words, code = without_report(arguments), 0
+    out, err = io.StringIO(), io.StringIO()
+    given = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+    patched = mock.patch.multiple(sys, argv=["ele", *words], stdin=given)
+    with patched, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        try:
+            main()
+        except SystemExit as done:
+            code = int(done.code or 0)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def start(*arguments, **options) -> subprocess.Popen[str]:

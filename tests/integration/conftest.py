@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import CONFIG, ele
+from commands import CONFIG, here
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,6 @@ def config(tmp_path_factory) -> Path:
 def undisturbed(config) -> Path:
     """The run that was never stopped, and that kept no state before its end. Copy it to change it."""
     folder = config.parent / "undisturbed"
-    done = ele("train", config, "-o", folder)
+    done = here("train", config, "-o", folder)
     assert done.returncode == 0, done.stderr
     return folder

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import assert_same, checkpoint, ele, ended, last_checkpoint, start, wait_for_checkpoint
+from commands import assert_same, checkpoint, ele, ended, here, last_checkpoint, start, wait_for_checkpoint
 from safetensors.torch import load_file
 
 from ele_core import StructuredPredictor
@@ -72,7 +72,7 @@ def test_a_disk_without_room_is_named_and_the_last_checkpoint_is_intact(config, 
     assert f"The last one, number {number}, is intact. Make room. Continue with: ele resume" in full.stderr
     assert checkpoint(run) == number
     assert [path.name for path in (run / "checkpoints").iterdir() if path.name.startswith(".")] == []
-    assert ele("resume", run).returncode == 0
+    assert here("resume", run).returncode == 0
     assert_same(undisturbed, run)
 
 
@@ -103,14 +103,14 @@ def stopped_after_a_block(undisturbed: Path, *command) -> tuple[int, str]:
 def test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again(undisturbed, tmp_path):
     run = Path(shutil.copytree(undisturbed, tmp_path / "run"))
     command = ("evaluate", run, "--decoder", "pgd", "--set", "decoder.steps=60")
-    assert ele(*command).returncode == 0
+    assert here(*command).returncode == 0
     table = (run / "predictions" / "test-pgd.csv").read_text()
     (run / "predictions" / "test-pgd.csv").unlink()
     code, words = stopped_after_a_block(run, *command)
     assert code == 143
     assert "stopped during pgd, its state is kept. Continue with the same command." in words
     assert not (run / "predictions" / "test-pgd.csv").exists()
-    again = ele(*command)
+    again = here(*command)
     assert "continuing where the same command was stopped" in again.stderr
     assert (run / "predictions" / "test-pgd.csv").read_text() == table
     assert not (run / "checkpoints").exists()
@@ -124,7 +124,7 @@ def test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again(undist
     code, words = stopped_after_a_block(run, *command)
     assert code == 143, words
     assert not target.exists()
-    again = ele(*command)
+    again = here(*command)
     assert again.returncode == 0, again.stderr
     assert "continuing where the same command was stopped" in again.stderr
     assert len(target.read_text().splitlines()) == 201
@@ -136,10 +136,10 @@ def test_what_was_decoded_is_not_lost_where_it_cannot_be_written(undisturbed, tm
     inputs.write_text("one\ntwo\n")
     (tmp_path / "file").write_text("")
     command = ("predict", run, inputs, "--decoder", "pgd", "-o")
-    failed = ele(*command, tmp_path / "file" / "predictions.csv")
+    failed = here(*command, tmp_path / "file" / "predictions.csv")
     assert failed.returncode == 1
     assert "Traceback" not in failed.stderr
-    again = ele(*command, tmp_path / "predictions.csv")
+    again = here(*command, tmp_path / "predictions.csv")
     assert "continuing where the same command was stopped" in again.stderr
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 3
 
@@ -147,7 +147,7 @@ def test_what_was_decoded_is_not_lost_where_it_cannot_be_written(undisturbed, tm
 def test_a_run_that_cannot_be_written_still_predicts(undisturbed, tmp_path):
     run = Path(shutil.copytree(undisturbed, tmp_path / "run"))
     (run / "checkpoints").write_text("a file where the folder should be")
-    done = ele("predict", run, "-", input="one\n")
+    done = here("predict", run, "-", stdin="one\n")
     assert done.returncode == 0, done.stderr
     assert "continuing without checkpoints" in done.stderr
     assert len(done.stdout.splitlines()) == 2

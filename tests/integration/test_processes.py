@@ -11,18 +11,24 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import PATIENCE, assert_same, ele, ended, start, wait_for_checkpoint
+from commands import PATIENCE, assert_same, checkpoint, ele, ended, start, wait_for_checkpoint
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 @pytest.fixture(scope="module")
-def of_two(config) -> Path:
-    """A run of two processes that was never stopped."""
-    folder = config.parent / "of-two"
-    done = ele("train", config, "-o", folder, "--processes", 2)
+def trained_by_two(config) -> subprocess.CompletedProcess[str]:
+    """A training by two processes that was never stopped, with a report."""
+    command = [sys.executable, "-m", "ele_core", "train", config, "-o", config.parent / "of-two", "--processes", "2"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
-    return folder
+    return done
+
+
+@pytest.fixture(scope="module")
+def of_two(trained_by_two) -> Path:
+    """Its run."""
+    return Path(trained_by_two.args[trained_by_two.args.index("-o") + 1])
 
 
 def members(launcher: int) -> list[int]:
@@ -41,8 +47,8 @@ def all_gone(processes: list[int], within: float = 60) -> bool:
     return True
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_one_contrastive_step_equals_that_of_the_joint_batch(count):
+def test_one_contrastive_step_equals_that_of_the_joint_batch():
+    count = 3  # shares of different sizes
     script = Path(__file__).parents[1] / "helpers" / "joint_step.py"
     done = ele(script, launcher=[*TORCHRUN[:-1], str(count)])
     assert done.returncode == 0, done.stderr
@@ -57,15 +63,17 @@ def test_torchrun_gives_the_same_run_as_the_option(config, of_two, tmp_path):
     assert_same(of_two, tmp_path / "run")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_stops_all_at_the_same_step_and_the_run_goes_on_to_the_bit(config, of_two, tmp_path, number, code):
+def test_a_signal_stops_all_at_the_same_step_and_the_run_goes_on_to_the_bit(config, of_two, tmp_path):
     run = tmp_path / "run"
-    process = start("train", config, "-o", run, "--checkpoint-every", 0, "--processes", 2)
-    wait_for_checkpoint(run, 12, process)
-    process.send_signal(number)
-    returned, words = ended(process)
-    assert returned == code
-    assert words.count("Continue with: ele resume") == 1, words
+    command = ("train", config, "-o", run)
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        process = start(*command, "--checkpoint-every", 0, "--processes", 2)
+        wait_for_checkpoint(run, checkpoint(run) + 12, process)
+        process.send_signal(number)
+        returned, words = ended(process)
+        assert returned == code
+        assert words.count("Continue with: ele resume") == 1, words
+        command = ("resume", run)
     done = ele("resume", run, "--processes", 2)
     assert done.returncode == 0, done.stderr
     assert_same(of_two, run)
@@ -162,30 +170,20 @@ def test_processes_in_the_middle_of_a_long_step_end_soon_after_their_parent(conf
     assert all_gone(children, within=12)
 
 
-@pytest.mark.parametrize("decoder", ["pgd", "search"])
-def test_decoding_is_shared_out_and_gives_the_same_predictions(of_two, decoder):
-    file = of_two / "predictions" / f"test-{decoder}.csv"
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("pgd", ("--decoder", "pgd")), ("search-given-length", ("--decoder", "search", "--given", "length"))],
+)
+def test_decoding_is_shared_out_and_gives_the_same_predictions(of_two, name, options):
     tables = []
     for count in (1, 2):
-        done = ele("evaluate", of_two, "--decoder", decoder, "--processes", count)
+        done = ele("evaluate", of_two, *options, "--again", "--processes", count)
         assert done.returncode == 0, done.stderr
-        tables.append(file.read_text())
+        tables.append((of_two / "predictions" / f"test-{name}.csv").read_text())
     assert tables[0] == tables[1]
 
 
-def test_decoding_under_constraints_is_shared_out_and_gives_the_same_predictions(of_two):
-    tables = []
-    for count in (1, 2):
-        done = ele("evaluate", of_two, "--decoder", "search", "--given", "length", "--again", "--processes", count)
-        assert done.returncode == 0, done.stderr
-        tables.append((of_two / "predictions" / "test-search-given-length.csv").read_text())
-    assert tables[0] == tables[1]
-
-
-def test_several_processes_share_the_decoding_of_a_report_and_one_writes_it(config, tmp_path):
-    command = [sys.executable, "-m", "ele_core", "train", config, "-o", tmp_path / "run", "--processes", "2"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Report: ") == 1
-    assert (tmp_path / "run" / "report.html").is_file()
-    assert "Warning" not in done.stderr
+def test_several_processes_share_the_decoding_of_a_report_and_one_writes_it(trained_by_two, of_two):
+    assert trained_by_two.stdout.count("Report: ") == 1
+    assert (of_two / "report.html").is_file()
+    assert "Warning" not in trained_by_two.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import CONFIG, assert_same, checkpoint, ele, ended, last_checkpoint, start, wait_for_checkpoint
+from commands import CONFIG, assert_same, checkpoint, ended, here, last_checkpoint, start, wait_for_checkpoint
 from safetensors.torch import load_file
 
 from ele_core.files.archive import seal
@@ -32,7 +32,7 @@ def killed_again_and_again(config: Path, run: Path, kills: int) -> int:
         if (run / "model").is_dir():
             break
         command = ["resume", run]
-    done = ele("resume", run)
+    done = here("resume", run)
     assert done.returncode == 0, done.stderr
     return hits
 
@@ -82,7 +82,7 @@ def test_a_signal_keeps_the_state_and_says_how_to_go_on(config, undisturbed, tmp
     returned, words = stopped(config, run, number)
     assert returned == code
     assert re.search(rf"Error: stopped during embedding.* Continue with: ele resume {re.escape(str(run))}", words)
-    assert ele("resume", run).returncode == 0
+    assert here("resume", run).returncode == 0
     assert_same(undisturbed, run)
 
 
@@ -107,10 +107,10 @@ def test_a_second_interrupt_stops_at_once(config, tmp_path):
 def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
     run = stopped_run
     for command in (["evaluate", run], ["predict", run, "-"]):
-        done = ele(*command, input="one\n")
+        done = here(*command, stdin="one\n")
         assert done.returncode == 1
         assert f"{run}: this run has not finished. Finish it with: ele resume {run}" in done.stderr
-    again = ele("train", config, "-o", run)
+    again = here("train", config, "-o", run)
     assert again.returncode == 1
     assert "there is an unfinished run. Continue with: ele resume" in again.stderr
 
@@ -122,7 +122,7 @@ def test_the_checkpoint_before_a_damaged_one_stays_after_the_next(stopped_run):
     wait_for_checkpoint(stopped_run, number + 2, process)
     process.kill()
     ended(process)
-    assert ele("resume", stopped_run).returncode == 0
+    assert here("resume", stopped_run).returncode == 0
 
 
 def test_two_trainings_that_begin_at_once_do_not_share_a_folder(config, tmp_path):
@@ -130,7 +130,7 @@ def test_two_trainings_that_begin_at_once_do_not_share_a_folder(config, tmp_path
     ends = sorted(ended(process) for process in processes)
     assert [code for code, _ in ends] == [0, 1]
     assert re.search(r"(the folder is not empty|there is an unfinished run)", ends[1][1])
-    assert ele("evaluate", tmp_path / "run", "--decoder", "candidates").returncode == 0
+    assert here("evaluate", tmp_path / "run", "--decoder", "candidates").returncode == 0
 
 
 def test_a_run_takes_over_the_loss_of_another_and_survives_a_kill(config, undisturbed, tmp_path):
@@ -140,7 +140,7 @@ def test_a_run_takes_over_the_loss_of_another_and_survives_a_kill(config, undist
     wait_for_checkpoint(run, 3, process)
     process.kill()
     ended(process)
-    assert ele("resume", run).returncode == 0
+    assert here("resume", run).returncode == 0
     stages = {json.loads(line)["stage"] for line in (run / "metrics.jsonl").read_text().splitlines()}
     assert stages == {"regression"}
     one, other = (load_file(folder / "model" / "model.safetensors") for folder in (undisturbed, run))
@@ -154,7 +154,7 @@ def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):
     run = tmp_path / "run"
     first = start("train", config, "-o", run, "--checkpoint-every", "0", "--set", "surrogate.training.epochs=1000")
     wait_for_checkpoint(run, 2, first)
-    second = ele("resume", run)
+    second = here("resume", run)
     first.kill()
     ended(first)
     assert second.returncode == 1
@@ -164,7 +164,7 @@ def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(stopped_run, undisturbed):
     file = last_checkpoint(stopped_run) / "state.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
-    done = ele("resume", stopped_run)
+    done = here("resume", stopped_run)
     assert done.returncode == 0
     assert "state.safetensors: damaged" in done.stderr
     assert "The checkpoint before it is used." in done.stderr
@@ -174,7 +174,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(stopped_run, u
 def test_a_run_whose_checkpoints_are_all_damaged_says_so(stopped_run):
     for file in (stopped_run / "checkpoints").glob("*/state.json"):
         file.write_text("{")
-    done = ele("resume", stopped_run)
+    done = here("resume", stopped_run)
     assert done.returncode == 1
     assert "no checkpoint can be read" in done.stderr
     assert "Train again, in another folder." in done.stderr
@@ -184,13 +184,13 @@ def test_a_checkpoint_of_a_newer_version_is_refused(stopped_run):
     for file in (stopped_run / "checkpoints").glob("*/state.json"):
         file.write_text(file.read_text().replace('"format": 1', '"format": 2', 1))
         seal(file.parent)
-    done = ele("resume", stopped_run)
+    done = here("resume", stopped_run)
     assert done.returncode == 1
     assert "written in format 2, this version reads format 1" in done.stderr
 
 
 def test_a_run_stopped_before_its_first_checkpoint_begins_again(stopped_run, undisturbed):
-    assert ele("resume", without_checkpoints(stopped_run)).returncode == 0
+    assert here("resume", without_checkpoints(stopped_run)).returncode == 0
     assert_same(undisturbed, stopped_run)
 
 
@@ -201,24 +201,24 @@ def without_checkpoints(run: Path) -> Path:
 
 
 def test_a_change_is_refused_also_before_the_first_checkpoint(stopped_run):
-    done = ele("resume", without_checkpoints(stopped_run), "--set", "surrogate.dim=8")
+    done = here("resume", without_checkpoints(stopped_run), "--set", "surrogate.dim=8")
     assert done.returncode == 1
     assert "the configuration has changed: surrogate.dim: 16 → 8." in done.stderr
 
 
 def test_a_changed_configuration_is_refused(stopped_run):
-    done = ele("resume", stopped_run, "--set", "surrogate.dim=8")
+    done = here("resume", stopped_run, "--set", "surrogate.dim=8")
     assert done.returncode == 1
     assert "the configuration has changed: surrogate.dim: 16 → 8." in done.stderr
 
 
 def test_options_of_training_can_change_if_that_is_accepted(stopped_run):
     change = ("--set", "regressor.training.learning_rate=0.01")
-    refused = ele("resume", stopped_run, *change)
+    refused = here("resume", stopped_run, *change)
     assert refused.returncode == 1
     assert "regressor.training.learning_rate: 0.003 → 0.01" in refused.stderr
     assert "--accept-changes" in refused.stderr
-    done = ele("resume", stopped_run, *change, "--accept-changes")
+    done = here("resume", stopped_run, *change, "--accept-changes")
     assert done.returncode == 0
     assert "continuing although something has changed" in done.stderr
     assert "learning_rate = 0.01" in (stopped_run / "config.toml").read_text()
@@ -237,24 +237,24 @@ def test_changed_data_are_refused(tmp_path):
     process.terminate()
     assert ended(process)[0] == 143
     pairs.write_text(pairs.read_text().replace("word 7,", "word seven,"))
-    done = ele("resume", run)
+    done = here("resume", run)
     assert done.returncode == 1
     assert "the data, or their split, have changed" in done.stderr
 
 
 def test_a_finished_run_has_nothing_to_resume(undisturbed):
     before = {name: (undisturbed / name).read_bytes() for name in ("metrics.jsonl", "model/model.safetensors")}
-    done = ele("resume", undisturbed)
+    done = here("resume", undisturbed)
     assert done.returncode == 0
     assert "finished already" in done.stderr
     assert {name: (undisturbed / name).read_bytes() for name in before} == before
-    assert "surrogate.dimm" in ele("resume", undisturbed, "--set", "surrogate.dimm=8").stderr
-    changed = ele("resume", undisturbed, "--set", "surrogate.dim=8")
+    assert "surrogate.dimm" in here("resume", undisturbed, "--set", "surrogate.dimm=8").stderr
+    changed = here("resume", undisturbed, "--set", "surrogate.dim=8")
     assert changed.returncode == 1
     assert "this run has finished, its training options cannot change: surrogate.dim: 16 → 8." in changed.stderr
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
-    done = ele("resume", tmp_path)
+    done = here("resume", tmp_path)
     assert done.returncode == 1
     assert "there is no run here" in done.stderr

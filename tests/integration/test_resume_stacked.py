@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import assert_same, checkpoint, ele, ended, start, wait_for_checkpoint
+from commands import assert_same, checkpoint, ele, ended, here, start, wait_for_checkpoint
 
 CONFIG = """
 seed = 3
@@ -40,7 +40,7 @@ def stacked(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed_stack(stacked) -> Path:
-    done = ele("train", stacked, "-o", stacked.parent / "undisturbed")
+    done = here("train", stacked, "-o", stacked.parent / "undisturbed")
     assert done.returncode == 0, done.stderr
     assert "Chosen: " in done.stderr
     return stacked.parent / "undisturbed"
@@ -67,7 +67,7 @@ def test_a_stacked_training_that_is_killed_again_and_again_ends_with_the_same_by
         if (run / "model").is_dir():
             break
     assert held >= {"surrogate", "regressor network", "regressor kernel"}, "it was killed in each of its parts"
-    assert ele("resume", run).returncode == 0
+    assert here("resume", run).returncode == 0
     assert_same(undisturbed_stack, run)
     assert (run / "config.toml").read_bytes() == (undisturbed_stack / "config.toml").read_bytes()
 
@@ -83,4 +83,4 @@ def test_two_processes_stop_and_resume_a_stacked_training_to_the_same_bytes(stac
     done = ele("resume", run, "--processes", 2)
     assert done.returncode == 0, done.stderr
     assert_same(undisturbed, run)
-    assert ele("evaluate", run).returncode == 0
+    assert here("evaluate", run).returncode == 0
