@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 
 from ele_core.numerics import projections
 from ele_core.numerics.sets import ConvexSet
-from ele_core.testing.results import CheckResult, after, require, run_checks
+from ele_core.testing.results import CheckResult, after, laws_in, require, run_checks
 from ele_core.testing.samples import require_own_randomness, seeded
 
 DRAWS = 8192
@@ -306,16 +306,7 @@ def check_sets_draw_from_their_generator(space: HasSets) -> None:
             require(torch.equal(call(), call()), f"field '{name}': `{method}` differs between two equal generators")
 
 
-SET_CHECKS = (
-    check_sets_draw_from_their_generator,
-    check_sets_have_these_vertices,
-    check_sets_round_to_the_nearest_vertex,
-    check_sets_are_the_hull_of_their_vertices,
-    check_sets_refuse_points_outside,
-    check_sets_move_between_vertices,
-    check_sets_rank_their_moves,
-    check_sets_sample_everywhere,
-)
+SET_CHECKS = laws_in(globals())
 
 
 def sets_of(space: HasSets) -> Iterator[tuple[str, ConvexSet, Vertices]]:

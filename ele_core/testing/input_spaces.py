@@ -17,7 +17,7 @@ from ele_core.plugins import registry_of
 from ele_core.testing.common import COMMON, check_model_saves_and_loads, require_same_elsewhere
 from ele_core.testing.output_spaces import CODE, RAN, STRANGE, Foreign
 from ele_core.testing.output_structures import counts_of, require_drawing, same_counts
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     examples_of,
     repeated,
@@ -364,32 +364,7 @@ def check_input_other_processes_agree(inputs: Inputs) -> None:
     require_same_elsewhere(inputs, [inputs.format(value) for value in examples_of(inputs)])
 
 
-INPUT_CHECKS = (
-    check_input_examples_are_different,
-    check_input_pack_gives_a_batch,
-    check_input_parse_inverts_format,
-    check_input_parse_refuses_politely,
-    check_input_foreign_values_are_refused,
-    check_input_fit_is_repeatable,
-    check_input_load_inverts_save,
-    check_input_rows_are_independent,
-    check_input_takes_empty_batches,
-    check_input_sizes_are_lengths,
-    check_input_augment_is_seeded,
-    check_input_features_are_independent,
-    check_input_nearest_gives_rows,
-    check_input_defaults_are_options,
-    check_input_values_are_left_alone,
-    check_input_fits_anew,
-    check_input_packs_what_it_has_not_seen,
-    check_input_fits_constant_values,
-    check_input_nearest_forgets_earlier_batches,
-    check_input_counterexamples_are_refused,
-    check_input_is_drawn,
-    check_input_other_processes_agree,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+INPUT_CHECKS = (*laws_in(globals()), *COMMON, check_model_saves_and_loads)
 
 
 def check_input_space(inputs: Inputs, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

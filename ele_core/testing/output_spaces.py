@@ -16,7 +16,7 @@ from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import ranks
 from ele_core.numerics.sets import ConvexSet
 from ele_core.optional import Rules
-from ele_core.testing.results import Broken, NotApplicable, after, require
+from ele_core.testing.results import Broken, NotApplicable, after, laws_in, require
 from ele_core.testing.samples import (
     Space,
     described,
@@ -587,3 +587,7 @@ def constrained(problem: Problem, queries: int) -> Problem:
     given = [Remainder(remainder=number % 3) if number % 3 < 2 else None for number in range(queries)]
     fresh = dataclasses.replace(problem.candidates, satisfying={})
     return dataclasses.replace(problem, space=space, candidates=fresh, constraints=given)
+
+
+EXAMPLE_CHECKS = laws_in(globals())
+"""The laws of this module."""

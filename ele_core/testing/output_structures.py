@@ -17,10 +17,10 @@ from ele_core.errors import counted
 from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import hash_rows
 from ele_core.numerics.sparse import SparseRows
-from ele_core.testing import output_spaces as basic
 from ele_core.testing.common import COMMON, check_model_saves_and_loads, require_same_elsewhere
 from ele_core.testing.convex_sets import SET_CHECKS
 from ele_core.testing.output_spaces import (
+    EXAMPLE_CHECKS,
     check_augment_is_seeded,
     check_augment_stays_inside,
     check_constraints_judge_structures,
@@ -35,7 +35,7 @@ from ele_core.testing.output_spaces import (
     check_unrelax_gives_structures,
     check_unrelax_inverts_relax,
 )
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     Space,
     close,
@@ -519,63 +519,7 @@ def check_other_processes_agree(space: Space) -> None:
     require_same_elsewhere(space, [space.format(obj) for obj in objects_of(space, 24)])
 
 
-OUTPUT_CHECKS = (
-    basic.check_examples_are_different,
-    basic.check_pack_gives_labels,
-    basic.check_keys_tell_structures_apart,
-    basic.check_unpack_inverts_pack,
-    basic.check_keys_ignore_the_packing,
-    basic.check_parse_inverts_format,
-    basic.check_parse_refuses_politely,
-    basic.check_foreign_objects_are_refused,
-    basic.check_infer_holds_the_objects,
-    basic.check_infer_obeys_options,
-    basic.check_configuration_is_the_whole_state,
-    basic.check_relax_gives_vertices,
-    basic.check_unrelax_inverts_relax,
-    basic.check_unrelax_gives_structures,
-    basic.check_project_is_feasible,
-    basic.check_project_keeps_dtype_and_device,
-    basic.check_project_leaves_its_input_alone,
-    basic.check_project_is_idempotent,
-    basic.check_project_is_nearest,
-    basic.check_project_works_at_all_scales,
-    basic.check_augment_stays_inside,
-    basic.check_augment_leaves_its_input_alone,
-    basic.check_augment_is_seeded,
-    basic.check_augment_changes_something,
-    basic.check_neighbours_are_inside,
-    basic.check_neighbours_belong_to_their_rows,
-    basic.check_neighbours_are_different,
-    basic.check_neighbours_respect_the_limit,
-    basic.check_neighbours_follow_the_gradient,
-    check_metrics_give_a_number_a_row,
-    check_metrics_are_best_on_equals,
-    check_properties_give_a_number_a_row,
-    check_render_gives_a_drawing,
-    check_features_are_those_of_the_structure,
-    check_empty_batches_work,
-    check_rows_are_independent,
-    check_batches_are_left_alone,
-    basic.check_constraints_judge_structures,
-    check_structures_survive_packing,
-    check_keys_differ_with_structures,
-    check_texts_survive,
-    check_relaxing_loses_nothing,
-    check_metrics_hold_for_every_pair,
-    check_properties_are_finite,
-    check_features_are_finite,
-    check_every_pair_can_be_drawn,
-    check_objects_are_left_alone,
-    check_views_are_drawn_for_each_row,
-    check_nothing_draws_globally,
-    check_other_processes_agree,
-    basic.check_infer_obeys_each_option,
-    basic.check_counterexamples_are_refused,
-    *SET_CHECKS,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+OUTPUT_CHECKS = (*EXAMPLE_CHECKS, *laws_in(globals()), *SET_CHECKS, *COMMON, check_model_saves_and_loads)
 
 
 def check_output_space(space: Space, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

@@ -68,6 +68,13 @@ def after(*earlier: Check) -> Callable[[F], F]:
     return mark
 
 
+def laws_in(namespace: Mapping[str, Any], prefix: str = "check_") -> tuple[Check, ...]:
+    """The checks that a module has defined so far, in order; call it with `globals()`."""
+    own = namespace["__name__"]
+    found = (value for name, value in namespace.items() if name.startswith(prefix))
+    return tuple(value for value in found if value.__module__ == own)
+
+
 def run_checks(
     checks: Sequence[Check],
     subject: Sequence[Any],

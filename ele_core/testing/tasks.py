@@ -19,7 +19,7 @@ from ele_core.plugins import registry_of
 from ele_core.runtime.context import Context
 from ele_core.sources import FileReader, Task
 from ele_core.testing.common import COMMON, provider_of
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import SEED, Space, described, require_inside, require_own_randomness
 
 SOME = 256
@@ -107,16 +107,7 @@ def check_task_is_seeded(task: Task) -> None:
     require(same, "two loads with the same seed split differently")
 
 
-TASK_CHECKS = (
-    check_task_defaults_are_a_configuration,
-    check_task_references_have_a_source,
-    check_task_splits_are_apart,
-    check_task_is_seeded,
-    check_task_pairs_are_on_one_side,
-    check_task_data_fit_its_spaces,
-    check_task_fingerprint_is_of_the_data,
-    *COMMON,
-)
+TASK_CHECKS = (*laws_in(globals(), "check_task_"), *COMMON)
 
 
 def check_task(task: Task, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
@@ -207,13 +198,7 @@ def tables(reader: FileReader) -> list[Mapping[str, Sequence[Any]]]:
     return [reader.read(io.BytesIO(content)) for content in examples]
 
 
-READER_CHECKS = (
-    *COMMON,
-    check_reader_is_named_by_a_suffix,
-    check_reader_gives_columns,
-    check_reader_is_repeatable,
-    check_reader_refuses_politely,
-)
+READER_CHECKS = (*laws_in(globals(), "check_reader_"), *COMMON)
 
 
 def check_file_reader(reader: FileReader, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
