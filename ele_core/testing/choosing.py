@@ -14,12 +14,12 @@ from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, Record, Registry, registry
 from ele_core.testing.decoders import DECODER_CHECKS
-from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
+from ele_core.testing.input_spaces import INPUT_CHECKS
 from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
 from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check
-from ele_core.testing.samples import LinearSurrogate, Space, fixed_weights, sample_problem
+from ele_core.testing.samples import LinearSurrogate, Space, fixed_weights, ready, sample_problem
 from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
 from ele_core.types import Kind
 
@@ -128,7 +128,7 @@ class Choosing:
         for name in names:
             inputs: InputSpace[Any] = self.registry.create("input", name, path="input")
             if inputs.examples():
-                yield fitted(inputs)
+                yield ready(inputs)
             elif self.inputs:
                 what = f"the input space '{name}' has no examples to check with."
                 raise ConfigError(what, fix="Write its method `examples`, which returns a few inputs.")

@@ -11,12 +11,12 @@ from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regre
 from ele_core.networks import Backbone
 from ele_core.sources import FileReader, Task
 from ele_core.testing.decoders import DECODER_CHECKS
-from ele_core.testing.input_spaces import INPUT_CHECKS, fitted
+from ele_core.testing.input_spaces import INPUT_CHECKS
 from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
 from ele_core.testing.output_structures import OUTPUT_CHECKS
 from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
-from ele_core.testing.samples import LinearSurrogate, sample_problem
+from ele_core.testing.samples import LinearSurrogate, ready, sample_problem
 from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
 from ele_core.types import Problem
 
@@ -120,7 +120,7 @@ class BackboneContract(Contract):
         raise NotImplementedError("write `def backbone(self, inputs)`, which returns the backbone to check")
 
     def subject(self) -> Sequence[Any]:
-        inputs = fitted(self.inputs())
+        inputs = ready(self.inputs())
         return self.backbone(inputs), inputs
 
 
@@ -163,7 +163,7 @@ class RegressorContract(Contract):
         raise NotImplementedError("write `def regressor(self, inputs, surrogate)`, which returns the regressor")
 
     def subject(self) -> Sequence[Any]:
-        return (fitted_learner(self.regressor(fitted(self.inputs()), self.surrogate(self.space()))),)
+        return (fitted_learner(self.regressor(ready(self.inputs()), self.surrogate(self.space()))),)
 
 
 class DecoderContract(Contract):

@@ -15,7 +15,7 @@ from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
 from ele_core.testing.output_spaces import constrained
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     SEED,
     BlindSurrogate,
@@ -338,29 +338,7 @@ def scaled(problem: SampleProblem, scale: float, batch: object) -> SampleProblem
     return with_candidates(dataclasses.replace(problem, surrogate=surrogate), batch)
 
 
-DECODER_CHECKS = (
-    check_decoding_is_made_of_structures,
-    check_decoding_is_sorted,
-    check_decoding_is_a_beginning,
-    check_decoding_is_distinct,
-    check_decoding_energies_are_true,
-    check_decoder_is_no_worse_than_candidates,
-    check_decoder_changes_nothing,
-    check_decoder_is_seeded,
-    check_decoder_rows_are_independent,
-    check_decoder_takes_no_queries,
-    check_decoder_takes_candidates_of_their_own,
-    check_decoder_obeys_constraints,
-    check_decoder_declares_its_needs,
-    check_decoder_trace_is_a_path,
-    check_decoder_trace_leads_to_the_answer,
-    check_decoder_variants_are_configurations,
-    check_decoder_sees_all_candidates,
-    check_decoder_takes_few_candidates,
-    check_decoder_forgets_earlier_problems,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+DECODER_CHECKS = (*laws_in(globals(), "check_decod"), *COMMON, check_model_saves_and_loads)
 
 
 def check_decoder(

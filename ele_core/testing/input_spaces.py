@@ -11,15 +11,15 @@ import torch
 
 from ele_core import config as configuration
 from ele_core.errors import InvalidInput, counted
-from ele_core.files.archive import brief
 from ele_core.interfaces import InputSpace
 from ele_core.plugins import registry_of
 from ele_core.testing.common import COMMON, check_model_saves_and_loads, require_same_elsewhere
-from ele_core.testing.output_spaces import CODE, RAN, STRANGE, Foreign
+from ele_core.testing.output_spaces import SHARED_WITH_INPUTS, check_pack_gives_a_batch
 from ele_core.testing.output_structures import counts_of, require_drawing, same_counts
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     examples_of,
+    ready,
     repeated,
     require_line,
     require_own_randomness,
@@ -33,40 +33,13 @@ NEAR = 1e-3
 """The largest rounding error of a distance."""
 
 
-def fitted(inputs: Inputs) -> Inputs:
-    """A fresh input space of the same configuration, fitted on its examples."""
-    fresh = type(inputs)(inputs.config)
-    fresh.fit(examples_of(fresh))
-    return fresh
-
-
-def check_input_examples_are_different(inputs: Inputs) -> None:
-    """`examples` gives at least two inputs, and `format` gives each a different text."""
-    texts = [inputs.format(value) for value in examples_of(inputs)]
-    require(len(texts) >= 2, f"`examples` gives {len(texts)}; at least two are needed")
-    require(len(set(texts)) == len(texts), f"two examples have the same text: {texts}")
-
-
-@after(check_input_examples_are_different)
-def check_input_pack_gives_a_batch(inputs: Inputs) -> None:
-    """`pack`, after `fit`, gives a `Batch` with one row per input, and different rows for different inputs."""
-    space = fitted(inputs)
-    values = space.examples()
-    batch = space.pack(values)
-    require(isinstance(batch, space.Batch), f"pack gives a {type(batch).__name__}, not a {space.Batch.__name__}")
-    lengths = {name: len(tensor) for name, tensor in batch.named_tensors()}
-    require(set(lengths.values()) == {len(values)}, f"{len(values)} inputs became rows {lengths}")
-    for row in range(1, len(values)):
-        require(not same_tensors(batch[:1], batch[row : row + 1]), f"examples 0 and {row} are packed into equal rows")
-
-
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_parse_inverts_format(inputs: Inputs) -> None:
     """`format` gives a text in one line, and `parse(format(value))` is packed like `value`.
 
     If inputs are texts, so are examples with spaces around them, unless `pack` refuses these.
     """
-    space = fitted(inputs)
+    space = ready(inputs)
     for value in space.examples():
         for each in (value, *([f"{value} ", f" {value}"] if isinstance(value, str) else [])):
             try:
@@ -79,50 +52,20 @@ def check_input_parse_inverts_format(inputs: Inputs) -> None:
             require(same, f"parse(format(value)) of {each!r}, with the text {text!r}, is packed differently")
 
 
-def check_input_parse_refuses_politely(inputs: Inputs) -> None:
-    """`parse` of any text gives an input or raises `InvalidInput`, nothing else."""
-    RAN.clear()
-    for text in (*STRANGE, CODE):
-        try:
-            inputs.parse(text)
-        except InvalidInput:
-            continue
-        except Exception as error:
-            what = f"parse({brief(text, 60)!r}) raises {type(error).__name__} ({brief(error, 200)}), not InvalidInput"
-            raise Broken(what) from error
-        finally:
-            require(not RAN, "parse runs code that is in its text: never use `eval`, read it with ast.literal_eval")
-
-
-@after(check_input_pack_gives_a_batch)
-def check_input_foreign_values_are_refused(inputs: Inputs) -> None:
-    """`pack` of a value that is not an input raises `InvalidInput` with its index, and no other error."""
-    space = fitted(inputs)
-    good = space.examples()[0]
-    try:
-        space.pack([good, Foreign(), good])
-    except InvalidInput as error:
-        require(error.index == 1, f"the bad input is at index 1, but the error has index {error.index}: {error}")
-    except Exception as error:
-        raise Broken(f"pack of a foreign object raises {type(error).__name__} ({error}), not InvalidInput") from error
-    else:
-        raise Broken("pack accepts an object that is not an input: raise `self.invalid(reason, index)`")
-
-
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_fit_is_repeatable(inputs: Inputs) -> None:
     """Two input spaces fitted on the same values pack alike, and neither draws from a global generator."""
     values = inputs.examples()
-    require_own_randomness("`fit`", lambda: fitted(inputs))
-    require_own_randomness("`pack`", lambda: fitted(inputs).pack(values))
-    first, second = (fitted(inputs).pack(values) for _ in range(2))
+    require_own_randomness("`fit`", lambda: ready(inputs))
+    require_own_randomness("`pack`", lambda: ready(inputs).pack(values))
+    first, second = (ready(inputs).pack(values) for _ in range(2))
     require(same_tensors(first, second), "two fits on the same values pack differently")
 
 
 @after(check_input_fit_is_repeatable)
 def check_input_load_inverts_save(inputs: Inputs) -> None:
     """A fresh input space that loads what `save` wrote into a folder packs the same."""
-    space = fitted(inputs)
+    space = ready(inputs)
     values = space.examples()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -136,13 +79,13 @@ def check_input_load_inverts_save(inputs: Inputs) -> None:
     require(len(marked) == len(values), f"`unlike_training` gives {len(marked)} texts for {len(values)} inputs")
 
 
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_rows_are_independent(inputs: Inputs) -> None:
     """An input is packed the same alone and among others, and `Batch.cat` joins batches that were packed separately.
 
     The same holds for `views`.
     """
-    space = fitted(inputs)
+    space = ready(inputs)
     values = space.examples()
     alone, together = [space.pack([value]) for value in values], space.pack(values)
     require(
@@ -154,10 +97,10 @@ def check_input_rows_are_independent(inputs: Inputs) -> None:
         require(same_tensors(apart, view), f"view {number} of an input depends on the other inputs")
 
 
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_takes_empty_batches(inputs: Inputs) -> None:
     """`pack`, `sizes` and `augment` work on no inputs, and the empty batch has the shape of the others."""
-    space = fitted(inputs)
+    space = ready(inputs)
     empty, full = space.pack([]), space.pack(space.examples())
     require(len(empty) == 0, f"pack([]) gives {counted(len(empty), 'row')}")
     for name, tensor in full.named_tensors():
@@ -169,10 +112,10 @@ def check_input_takes_empty_batches(inputs: Inputs) -> None:
     require(len(space.augment(empty, seeded())) == 0, "augment of an empty batch gives rows")
 
 
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_sizes_are_lengths(inputs: Inputs) -> None:
     """`sizes` is None, or (B,) numbers that are not negative."""
-    space = fitted(inputs)
+    space = ready(inputs)
     batch = space.pack(space.examples())
     sizes = space.sizes(batch)
     if sizes is None:
@@ -181,10 +124,10 @@ def check_input_sizes_are_lengths(inputs: Inputs) -> None:
     require(bool((sizes >= 0).all()), "a size is negative")
 
 
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_augment_is_seeded(inputs: Inputs) -> None:
     """`augment` keeps the number of rows, depends only on its batch and generator, and does not change its batch."""
-    space = fitted(inputs)
+    space = ready(inputs)
     batch = repeated(space.pack(space.examples()), 32)
     views = space.augment(batch, seeded())
     require(isinstance(views, space.Batch), f"augment gives a {type(views).__name__}, not a {space.Batch.__name__}")
@@ -194,10 +137,10 @@ def check_input_augment_is_seeded(inputs: Inputs) -> None:
     require(unchanged(batch, lambda each: space.augment(each, seeded())), "augment changed its argument in place")
 
 
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_nearest_gives_rows(inputs: Inputs) -> None:
     """`nearest` gives (B,) rows of the other batch and (B,) distances; an input that is there is nearest to itself."""
-    space = fitted(inputs)
+    space = ready(inputs)
     batch = space.pack(space.examples())
     others = batch[torch.arange(len(batch)).flip(0)]
     rows, distances = space.nearest(batch, others)
@@ -212,10 +155,10 @@ def check_input_nearest_gives_rows(inputs: Inputs) -> None:
     require(all(len(found) == 0 for found in space.nearest(batch[:0], others)), "no inputs have nearest ones")
 
 
-@after(check_input_pack_gives_a_batch)
+@after(check_pack_gives_a_batch)
 def check_input_features_are_independent(inputs: Inputs) -> None:
     """`features` are finite, one row per input, and those of an input do not depend on the others."""
-    space = fitted(inputs)
+    space = ready(inputs)
     batch = space.pack(space.examples())
     found = space.features(batch)
     require(len(found) == len(batch), f"{counted(len(batch), 'input')} have {counted(len(found), 'row')} of features")
@@ -322,38 +265,19 @@ def check_input_fits_constant_values(inputs: Inputs) -> None:
 @after(check_input_nearest_gives_rows)
 def check_input_nearest_forgets_earlier_batches(inputs: Inputs) -> None:
     """`nearest` compares with the batch that it is given, not with an earlier one."""
-    space = fitted(inputs)
+    space = ready(inputs)
     batch = space.pack(space.examples())
     space.nearest(batch, batch)
     other = batch[torch.arange(len(batch)).flip(0)]
-    found, expected = space.nearest(batch, other), fitted(inputs).nearest(batch, other)
+    found, expected = space.nearest(batch, other), ready(inputs).nearest(batch, other)
     same = all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
     require(same, "`nearest` depends on the batches of earlier calls: keep nothing between calls")
-
-
-@after(check_input_foreign_values_are_refused)
-def check_input_counterexamples_are_refused(inputs: Inputs) -> None:
-    """`pack` raises `InvalidInput`, with the index, for every input that `counterexamples` lists."""
-    wrong = inputs.counterexamples()
-    if not wrong:
-        raise NotApplicable("the input space lists no `counterexamples`: inputs that must be refused")
-    space = fitted(inputs)
-    good = space.examples()[0]
-    for value in wrong:
-        try:
-            space.pack([good, value, good])
-        except InvalidInput as error:
-            require(error.index == 1, f"{value!r} is at index 1, but the error has index {error.index}: {error}")
-        except Exception as error:
-            raise Broken(f"pack of {value!r} raises {type(error).__name__} ({error}), not InvalidInput") from error
-        else:
-            raise Broken(f"pack accepts {value!r}, a counterexample: raise `self.invalid(reason, index)`")
 
 
 @after(check_input_parse_inverts_format)
 def check_input_is_drawn(inputs: Inputs) -> None:
     """`render` gives a `Drawing` of every example, with a text and, if it has a picture, well-formed SVG."""
-    space = fitted(inputs)
+    space = ready(inputs)
     for value in space.examples():
         require_drawing(space.render(value), f"render({space.format(value)!r})")
 
@@ -364,7 +288,7 @@ def check_input_other_processes_agree(inputs: Inputs) -> None:
     require_same_elsewhere(inputs, [inputs.format(value) for value in examples_of(inputs)])
 
 
-INPUT_CHECKS = (*laws_in(globals()), *COMMON, check_model_saves_and_loads)
+INPUT_CHECKS = (*SHARED_WITH_INPUTS, *laws_in(globals()), *COMMON, check_model_saves_and_loads)
 
 
 def check_input_space(inputs: Inputs, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

@@ -29,7 +29,7 @@ from ele_core.testing.networks import (
     restored,
     state_of,
 )
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     SEED,
     points,
@@ -269,19 +269,7 @@ def check_surrogate_fits_any_outputs(surrogate: Surrogate) -> None:
         require(same_state(usual.state(), other.state()), "`fit` learns only from the first output")
 
 
-SURROGATE_CHECKS = (
-    *MAPPED,
-    check_surrogate_tells_structures_apart,
-    check_surrogate_energy_is_a_distance,
-    check_surrogate_energies_agree,
-    check_surrogate_energies_of_many,
-    check_surrogate_energy_at_vertices,
-    check_surrogate_energy_at_has_a_slope,
-    *FITTED,
-    check_surrogate_fits_any_outputs,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+SURROGATE_CHECKS = (*MAPPED, *laws_in(globals(), "check_surrogate_"), *FITTED, *COMMON, check_model_saves_and_loads)
 
 
 def check_surrogate(surrogate: Surrogate, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
@@ -353,15 +341,7 @@ def learned(regressor: Regressor, x: Any, y: Any, partner: Tensor, order: Tensor
     return predicted.double()
 
 
-REGRESSOR_CHECKS = (
-    *MAPPED,
-    *FITTED,
-    check_regressor_fits_constant_data,
-    check_regressor_learns_from_its_pairs,
-    check_regressor_ways_can_be_chosen,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+REGRESSOR_CHECKS = (*MAPPED, *FITTED, *laws_in(globals(), "check_regressor_"), *COMMON, check_model_saves_and_loads)
 
 
 def check_regressor(regressor: Regressor, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

@@ -15,7 +15,7 @@ from ele_core.errors import counted
 from ele_core.interfaces import Encoder, InputSpace, Regressor, Surrogate
 from ele_core.networks import Backbone
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
-from ele_core.testing.results import CheckResult, NotApplicable, after, require, run_checks
+from ele_core.testing.results import CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     Space,
     close,
@@ -227,6 +227,8 @@ MAPPED = (
     check_state_is_complete,
 )
 """The laws of encoders, backbones, surrogates and regressors."""
+NETWORKS = (check_takes_small_batches, check_is_trainable)
+"""The laws of encoders and backbones."""
 
 VANISHING = 1e-4
 """The least gradient at vertices, as a share of that at other points."""
@@ -371,27 +373,9 @@ def check_backbone_tells_inputs_apart(backbone: Backbone, inputs: InputSpace[Any
     )
 
 
-ENCODER_CHECKS = (
-    *MAPPED,
-    check_takes_small_batches,
-    check_is_trainable,
-    check_encoder_keeps_the_dtype,
-    check_encoder_has_a_gradient,
-    check_encoder_has_a_gradient_at_vertices,
-    check_encoder_gradient_is_the_slope,
-    check_encoder_is_invariant,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+ENCODER_CHECKS = (*MAPPED, *NETWORKS, *laws_in(globals(), "check_encoder_"), *COMMON, check_model_saves_and_loads)
 
-BACKBONE_CHECKS = (
-    *MAPPED,
-    check_takes_small_batches,
-    check_is_trainable,
-    check_backbone_tells_inputs_apart,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+BACKBONE_CHECKS = (*MAPPED, *NETWORKS, *laws_in(globals(), "check_backbone_"), *COMMON, check_model_saves_and_loads)
 
 
 def check_encoder(

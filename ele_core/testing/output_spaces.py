@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
-from ele_core.errors import EleError, InvalidOutput
+from ele_core.errors import EleError, InvalidInput, InvalidOutput
 from ele_core.files.archive import brief
 from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import ranks
@@ -18,13 +18,17 @@ from ele_core.numerics.sets import ConvexSet
 from ele_core.optional import Rules
 from ele_core.testing.results import Broken, NotApplicable, after, laws_in, require
 from ele_core.testing.samples import (
+    AnySpace,
     Space,
     described,
     example_batch,
+    examples_of,
     points,
     points_around,
+    ready,
     repeated,
     require_inside,
+    require_labels,
     require_own_randomness,
     require_same_structures,
     same_rows,
@@ -49,32 +53,31 @@ class Foreign:
     """An object that belongs to no space."""
 
 
-def check_examples_are_different(space: Space) -> None:
+def check_examples_are_different(space: AnySpace) -> None:
     """`examples` gives at least two objects, and `format` gives each a different text."""
-    texts = [space.format(obj) for obj in space.examples()]
+    texts = [space.format(obj) for obj in examples_of(space)]
     require(len(texts) >= 2, f"`examples` gives {len(texts)}; at least two are needed")
     twice = next((text for text in texts if texts.count(text) > 1), None)
     require(twice is None, f"the example {twice!r} occurs twice")
 
 
 @after(check_examples_are_different)
-def check_pack_gives_labels(space: Space) -> None:
-    """`pack` gives a `Batch` with one row per object, whose fields of the geometry hold labels of their convex sets."""
+def check_pack_gives_a_batch(space: AnySpace) -> None:
+    """`pack` gives a `Batch` with one row per object: of outputs, labels of the geometry; of inputs, different rows."""
+    space = ready(space)
     objects = space.examples()
     batch = space.pack(objects)
     require(isinstance(batch, space.Batch), f"pack gives a {type(batch).__name__}, not a {space.Batch.__name__}")
     lengths = {name: len(tensor) for name, tensor in batch.named_tensors()}
     require(set(lengths.values()) == {len(objects)}, f"{len(objects)} objects became rows {lengths}")
-    for name, convex in space.geometry.items():
-        labels = getattr(batch, name)
-        require(not labels.is_floating_point(), f"field '{name}' holds {labels.dtype}, not integers")
-        shape = (len(objects), *convex.label_shape)
-        require(labels.shape == shape, f"field '{name}' has shape {tuple(labels.shape)}, not {shape}")
-        outside = bool(((labels < 0) | (labels >= convex.label_count)).any())
-        require(not outside, f"field '{name}' has labels outside 0 … {convex.label_count - 1}")
+    if isinstance(space, OutputSpace):
+        require_labels(space, batch, "pack")
+        return
+    for row in range(1, len(objects)):
+        require(not same_tensors(batch[:1], batch[row : row + 1]), f"examples 0 and {row} are packed into equal rows")
 
 
-@after(check_pack_gives_labels)
+@after(check_pack_gives_a_batch)
 def check_keys_tell_structures_apart(space: Space) -> None:
     """`keys` is (B, 2) int64, the same at every call, and no two examples share a key."""
     batch = example_batch(space)
@@ -118,35 +121,27 @@ def check_parse_inverts_format(space: Space) -> None:
     require_same_structures(space, read, space.pack(objects), "parse(format(object))")
 
 
-def check_parse_refuses_politely(space: Space) -> None:
-    """`parse` of any text gives an object or raises `InvalidOutput`, nothing else."""
+def check_parse_refuses_politely(space: AnySpace) -> None:
+    """`parse` of any text gives an object or raises `InvalidOutput`, of inputs `InvalidInput`, nothing else."""
     RAN.clear()
+    refusal = refusal_of(space)
     for text in (*STRANGE, CODE):
         try:
             space.parse(text)
-        except InvalidOutput:
+        except refusal:
             continue
         except Exception as error:
-            what = f"parse({brief(text, 60)!r}) raises {type(error).__name__} ({brief(error, 200)}), not InvalidOutput"
-            raise Broken(what) from error
+            what = f"parse({brief(text, 60)!r}) raises {type(error).__name__} ({brief(error, 200)})"
+            raise Broken(f"{what}, not {refusal.__name__}") from error
         finally:
             require(not RAN, "parse runs code that is in its text: never use `eval`, read it with ast.literal_eval")
 
 
-@after(check_pack_gives_labels)
-def check_foreign_objects_are_refused(space: Space) -> None:
-    """`pack` of an object that is not in the space raises `InvalidOutput` with its index, and no other error."""
-    good = space.examples()[0]
+@after(check_pack_gives_a_batch)
+def check_foreign_objects_are_refused(space: AnySpace) -> None:
+    """`pack` of an object of no such kind raises `InvalidOutput` (`InvalidInput`) with its index, no other error."""
     for bad in (Foreign(), None):
-        try:
-            space.pack([good, bad, good])
-        except InvalidOutput as error:
-            require(error.index == 1, f"the bad object is at index 1, but the error has index {error.index}: {error}")
-        except Exception as error:
-            what = f"pack of a {type(bad).__name__} raises {type(error).__name__} ({error}), not InvalidOutput"
-            raise Broken(what) from error
-        else:
-            raise Broken(f"pack accepts a {type(bad).__name__}: raise `self.invalid(reason, index)`")
+        require_refused(ready(space), bad, f"a {type(bad).__name__}")
 
 
 @after(check_unpack_inverts_pack, check_parse_inverts_format)
@@ -168,7 +163,7 @@ def check_infer_obeys_options(space: Space) -> None:
     require(not changed, f"infer replaces options that the user gave: {', '.join(changed)}")
 
 
-@after(check_pack_gives_labels)
+@after(check_pack_gives_a_batch)
 def check_configuration_is_the_whole_state(space: Space) -> None:
     """A space built from its configuration as JSON packs the same: nothing else has to be saved."""
     cls = type(space)
@@ -187,7 +182,7 @@ DTYPES = (torch.float32, torch.float64)
 _EXACT = "donot_use_mm_for_euclid_dist"  # a matrix product would lose digits by cancellation
 
 
-@after(check_pack_gives_labels)
+@after(check_pack_gives_a_batch)
 def check_relax_gives_vertices(space: Space) -> None:
     """`relax` maps a structure to a vertex of the relaxed set, in floats."""
     point = space.relax(example_batch(space))
@@ -492,21 +487,33 @@ def literals(annotation: Any) -> list[Any]:
 
 
 @after(check_foreign_objects_are_refused)
-def check_counterexamples_are_refused(space: Space) -> None:
-    """`pack` raises `InvalidOutput`, with the index, for every object that `counterexamples` lists."""
+def check_counterexamples_are_refused(space: AnySpace) -> None:
+    """`pack` raises `InvalidOutput` (`InvalidInput`), with the index, for every object that `counterexamples` lists."""
     wrong = space.counterexamples()
     if not wrong:
         raise NotApplicable("the space lists no `counterexamples`: objects that must be refused")
-    good = space.examples()[0]
     for obj in wrong:
-        try:
-            space.pack([good, obj, good])
-        except InvalidOutput as error:
-            require(error.index == 1, f"{obj!r} is at index 1, but the error has index {error.index}: {error}")
-        except Exception as error:
-            raise Broken(f"pack of {obj!r} raises {type(error).__name__} ({error}), not InvalidOutput") from error
-        else:
-            raise Broken(f"pack accepts {obj!r}, a counterexample: raise `self.invalid(reason, index)`")
+        require_refused(ready(space), obj, f"{obj!r}, a counterexample")
+
+
+def require_refused(space: AnySpace, bad: Any, what: str) -> None:
+    """Raise `Broken` unless `pack` refuses an object by the error of its kind, with its index."""
+    good = space.examples()[0]
+    refusal = refusal_of(space)
+    try:
+        space.pack([good, bad, good])
+    except refusal as error:
+        index = getattr(error, "index", None)
+        require(index == 1, f"{what}, is at index 1, but the error has index {index}: {error}")
+    except Exception as error:
+        raise Broken(f"pack of {what}, raises {type(error).__name__} ({error}), not {refusal.__name__}") from error
+    else:
+        raise Broken(f"pack accepts {what}: raise `self.invalid(reason, index)`")
+
+
+def refusal_of(space: AnySpace) -> type[Exception]:
+    """The error by which a space refuses an object."""
+    return InvalidOutput if isinstance(space, OutputSpace) else InvalidInput
 
 
 STRUCTURES = 40
@@ -589,5 +596,13 @@ def constrained(problem: Problem, queries: int) -> Problem:
     return dataclasses.replace(problem, space=space, candidates=fresh, constraints=given)
 
 
+SHARED_WITH_INPUTS = (
+    check_examples_are_different,
+    check_pack_gives_a_batch,
+    check_parse_refuses_politely,
+    check_foreign_objects_are_refused,
+    check_counterexamples_are_refused,
+)
+"""The laws of output and input spaces."""
 EXAMPLE_CHECKS = laws_in(globals())
 """The laws of this module."""

@@ -21,6 +21,7 @@ from ele_core.testing.results import Broken, require
 from ele_core.types import Candidates, Problem, TrainingData
 
 Space = OutputSpace[Any, Any]
+AnySpace = OutputSpace[Any, Any] | InputSpace[Any]
 SEED = 20
 LONGEST = 120
 """The most characters of the labels of a structure in a message."""
@@ -44,11 +45,20 @@ def example_batch(space: Space) -> Any:
     return space.pack(space.examples())
 
 
-def examples_of(inputs: InputSpace[Any]) -> list[Any]:
-    """The examples of an input space; raise `Broken` if it has none."""
-    found = inputs.examples()
-    require(found, f"{type(inputs).__name__} has no examples: write the method `examples`, which returns a few inputs")
+def examples_of(space: AnySpace) -> list[Any]:
+    """The examples of a space; raise `Broken` if it has none."""
+    found = [*space.examples()]
+    require(found, f"{type(space).__name__} has no examples: write the method `examples`, which returns a few of them")
     return found
+
+
+def ready(space: AnySpace) -> Any:
+    """An output space as it is; of an input space a fresh one of the same configuration, fitted on its examples."""
+    if isinstance(space, OutputSpace):
+        return space
+    fresh = type(space)(space.config)
+    fresh.fit(examples_of(fresh))
+    return fresh
 
 
 def points(space: Space, count: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Any:
@@ -138,9 +148,8 @@ def require_same_structures(space: Space, found: Any, expected: Any, what: str) 
         raise Broken(f"{what}: row {row}, {described(space, expected, row)}, became {described(space, found, row)}")
 
 
-def require_inside(space: Space, batch: Any, what: str) -> None:
-    """Raise `Broken` unless `batch` is valid: labels of the geometry, and the same structures if packed again."""
-    require(isinstance(batch, space.Batch), f"{what}: a {type(batch).__name__}, not a {space.Batch.__name__}")
+def require_labels(space: Space, batch: Any, what: str) -> None:
+    """Raise `Broken` unless the fields of the geometry hold labels of their convex sets."""
     for name, convex in space.geometry.items():
         labels = getattr(batch, name)
         require(not labels.is_floating_point(), f"{what}: field '{name}' holds {labels.dtype}, not integers")
@@ -148,6 +157,12 @@ def require_inside(space: Space, batch: Any, what: str) -> None:
         require(labels.shape == shape, f"{what}: field '{name}' has shape {tuple(labels.shape)}, not {shape}")
         outside = bool(((labels < 0) | (labels >= convex.label_count)).any())
         require(not outside, f"{what}: field '{name}' has labels outside 0 … {convex.label_count - 1}")
+
+
+def require_inside(space: Space, batch: Any, what: str) -> None:
+    """Raise `Broken` unless `batch` is valid: labels of the geometry, and the same structures if packed again."""
+    require(isinstance(batch, space.Batch), f"{what}: a {type(batch).__name__}, not a {space.Batch.__name__}")
+    require_labels(space, batch, what)
     require_same_structures(space, space.pack(space.unpack(batch)), batch, f"{what}, unpacked and packed again")
 
 

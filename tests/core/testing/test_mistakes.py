@@ -69,5 +69,5 @@ def test_an_encoder_that_claims_an_invariance_is_held_to_it():
 
 def test_missing_examples_are_asked_for_in_one_message():
     assert [*failed(HasNoExamples).values()] == [
-        "HasNoExamples has no examples: write the method `examples`, which returns a few inputs"
+        "HasNoExamples has no examples: write the method `examples`, which returns a few of them"
     ]

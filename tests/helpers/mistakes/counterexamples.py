@@ -68,7 +68,7 @@ class CallsTheFirstWrong(Words):
         return ["a" * (self.config.length + 1)]
 
 
-@counterexamples("check_input_counterexamples_are_refused")
+@counterexamples("check_counterexamples_are_refused")
 class ReadsAnyText(TextInput):
     """`pack` of an input space takes a text of spaces only, which its author wants to be refused."""
 

@@ -135,19 +135,19 @@ class ClaimsInvariance(FlatEncoder):
 # -- input spaces --------------------------------------------------------------------------------------------------
 
 
-@caught_by("check_input_examples_are_different")
+@caught_by("check_examples_are_different")
 class HasNoExamples(VectorInput):
     def examples(self):
         return []
 
 
-@caught_by("check_input_examples_are_different")
+@caught_by("check_examples_are_different")
 class HasOneInput(TextInput):
     def examples(self):
         return ["one"]
 
 
-@caught_by("check_input_pack_gives_a_batch")
+@caught_by("check_pack_gives_a_batch")
 class PacksAllAlike(TextInput):
     def pack(self, values):
         return super().pack(["1"] * len([*super().pack(values).tokens]))
@@ -162,13 +162,13 @@ class FormatsRoughly(VectorInput):
         return [[1.25, 2.0], [3.0, 0.5], [9.0, 4.75]]
 
 
-@caught_by("check_input_parse_refuses_politely")
+@caught_by("check_parse_refuses_politely")
 class ParsesWithoutCare(TextInput):
     def parse(self, text):
         return text[0] + text[1:]
 
 
-@caught_by("check_input_foreign_values_are_refused")
+@caught_by("check_foreign_objects_are_refused")
 class NamesTheFirstInput(TextInput):
     def pack(self, values):
         if not all(isinstance(value, str) for value in values):

@@ -33,13 +33,13 @@ class HasOneExample(Plain):
         return ["a"]
 
 
-@caught_by("check_pack_gives_labels")
+@caught_by("check_pack_gives_a_batch")
 class PacksFloats(Plain):
     def pack(self, objects):
         return super().pack(objects).map(torch.Tensor.float)
 
 
-@caught_by("check_pack_gives_labels")
+@caught_by("check_pack_gives_a_batch")
 class PacksLabelsThatAreNone(Plain):
     def pack(self, objects):
         return super().pack(objects).map(lambda tokens: tokens + 1)
