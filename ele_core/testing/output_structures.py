@@ -317,18 +317,18 @@ def difference(space: Space, batch: Any, one: int, two: int) -> str:
 
 @after(check_structures_survive_packing, check_parse_inverts_format)
 def check_texts_survive(space: Space) -> None:
-    """`format` writes every structure in one line, and `parse` reads the same structure from it."""
-    written, batch = space.texts, varied(space, STRUCTURES)
-    texts = [written.format(obj) for obj in space.unpack(batch)]
-    for text in texts:
-        require_line(text, "`format`")
-    for row, text in enumerate(texts):
-        try:
-            space.pack([written.parse(text)])
-        except Exception as error:
-            raise Broken(f"parse(format(object)) of {described(space, batch, row)} fails: {error}") from error
-    read = space.pack([written.parse(text) for text in texts])
-    require_same_structures(space, read, batch, "parse(format(object))")
+    """`format` writes every structure in one line, and `parse` reads the same structure from it; so do `texts`."""
+    batch = varied(space, STRUCTURES)
+    for written in (type(space), space.texts):
+        texts = [written.format(obj) for obj in space.unpack(batch)]
+        for row, text in enumerate(texts):
+            require_line(text, "`format`")
+            try:
+                space.pack([written.parse(text)])
+            except Exception as error:
+                raise Broken(f"parse(format(object)) of {described(space, batch, row)} fails: {error}") from error
+        read = space.pack([written.parse(text) for text in texts])
+        require_same_structures(space, read, batch, "parse(format(object))")
 
 
 @after(check_structures_survive_packing)

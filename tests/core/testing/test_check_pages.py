@@ -28,7 +28,7 @@ def test_the_output_of_the_command_is_the_one_on_the_page():
     command = blocks(PAGE, "console")[0].code.removeprefix("$ ele ")
     result = CliRunner().invoke(cli, shlex.split(command), env={"COLUMNS": "100"}, catch_exceptions=False)
     assert result.exit_code == 0
-    assert shown(result.output) == shown(blocks(PAGE, "text")[0].code)
+    assert shown(result.stdout) == shown(blocks(PAGE, "text")[0].code)
 
 
 @pytest.mark.pages
