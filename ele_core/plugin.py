@@ -40,7 +40,7 @@ def ele_surrogates() -> Iterator[Record]:
     )
     yield Record(
         "centred-parts",
-        "ele_core.components.surrogates.centred_parts:CentredPartsSurrogate",
+        "ele_core.components.surrogates.parts:CentredPartsSurrogate",
         "The direction of `parts` from the mean: for inputs that tell only a part of the output.",
     )
 

@@ -221,6 +221,19 @@ class Decoding:
         rows = (torch.arange(len(self.energies))[:, None] * self.top_k + places).flatten()
         return dataclasses.replace(self, structures=self.structures[rows], energies=self.energies[:, first:end])
 
+    @classmethod
+    def cat(cls, parts: Sequence[Decoding]) -> Decoding:
+        """Join the decodings of consecutive queries."""
+        batch = type(parts[0].structures)
+        nearest = [part.nearest for part in parts if part.nearest is not None]
+        traces = [part.trace for part in parts if part.trace is not None]
+        return cls(
+            batch.cat([part.structures for part in parts]),
+            torch.cat([part.energies for part in parts]),
+            Trace.cat(traces) if traces else None,
+            torch.cat(nearest) if len(nearest) == len(parts) else None,
+        )
+
     @property
     def best(self) -> Any:
         """The best structure of each query."""
@@ -238,6 +251,17 @@ class Trace:
     steps: Sequence[int]
     structures: Sequence[Any]
     energies: Sequence[Tensor]
+
+    @classmethod
+    def cat(cls, traces: Sequence[Trace]) -> Trace:
+        """Join the traces of consecutive queries; shorter ones repeat their last step."""
+        steps = max((trace.steps for trace in traces), key=len)
+        batch, structures, energies = type(traces[0].structures[0]), [], []
+        for step in range(len(steps)):
+            places = [min(step, len(trace.steps) - 1) for trace in traces]
+            structures.append(batch.cat([trace.structures[at] for trace, at in zip(traces, places, strict=True)]))
+            energies.append(torch.cat([trace.energies[at] for trace, at in zip(traces, places, strict=True)]))
+        return cls(steps, structures, energies)
 
     def _repr_svg_(self) -> str | None:
         if not len(self.steps):

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.components.decoders.candidates import nearest, sizes_of_own
 from ele_core.components.decoders.constraints import as_bound, digest_of, require_obeyed
-from ele_core.components.decoders.joining import as_tensors, concatenated, from_tensors
-from ele_core.components.decoders.nearest import nearest, sizes_of_own
 from ele_core.config import RunConfig
 from ele_core.data.objects import pack_all
 from ele_core.errors import ConfigError, EleError, ModelError
@@ -21,10 +20,12 @@ from ele_core.model.constraints import read_constraints
 from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.trust.calibration import Calibration
 from ele_core.numerics.keys import distinct
+from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.blockwise import AsTensors, in_blocks
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
-from ele_core.types import Candidates, Choice, Decoding, Problem
+from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Candidates, Choice, Decoding, Problem, Trace
 
 BLOCK = 128
 """Inputs decoded at a time: limits the memory of a decoder, and the work that is repeated after a stop."""
@@ -119,7 +120,7 @@ class Model:
         stored = AsTensors(as_tensors, partial(from_tensors, batch=self.space.Batch))
         key = "" if bound is None else digest_of(bound)
         parts = in_blocks(block, len(queries), BLOCK, context, name, stored, key)
-        return concatenated(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
+        return Decoding.cat(parts) if parts else Decoding(chosen.batch[:0], queries.new_zeros(0, top_k))
 
     def nearest_candidates(self, queries: Tensor, context: Context) -> Tensor:
         """The least energy of a candidate for each query: (B,)."""
@@ -219,3 +220,30 @@ def share_of(candidates: Candidates, share: float, context: Context) -> Candidat
     order = torch.randperm(len(candidates), generator=context.generator("candidates"))
     rows = order[: max(1, round(share * len(candidates)))].sort().values
     return candidates[rows]
+
+
+def as_tensors(decoding: Decoding) -> dict[str, Tensor]:
+    """A decoding as named tensors, for a checkpoint or for other processes."""
+    tensors = {"energies": decoding.energies, **prefixed("structures", decoding.structures.as_dict())}
+    if decoding.nearest is not None:
+        tensors["nearest"] = decoding.nearest
+    if decoding.trace is None:
+        return tensors
+    tensors["steps"] = torch.tensor(list(decoding.trace.steps))
+    for number, (structures, energies) in enumerate(
+        zip(decoding.trace.structures, decoding.trace.energies, strict=True)
+    ):
+        tensors |= {f"energies.{number}": energies, **prefixed(f"trace.{number}", structures.as_dict())}
+    return tensors
+
+
+def from_tensors(tensors: dict[str, Tensor], batch: type[Tensors]) -> Decoding:
+    """The inverse of `as_tensors`; `batch` is the class of the structures."""
+    stored = Snapshot(tensors)
+    structures = batch.from_dict(stored.part("structures"))
+    if "steps" not in tensors:
+        return Decoding(structures, tensors["energies"], nearest=tensors.get("nearest"))
+    steps = tensors["steps"].tolist()
+    passed = [batch.from_dict(stored.part(f"trace.{number}")) for number in range(len(steps))]
+    trace = Trace(steps, passed, [tensors[f"energies.{number}"] for number in range(len(steps))])
+    return Decoding(structures, tensors["energies"], trace, tensors.get("nearest"))

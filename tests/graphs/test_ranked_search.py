@@ -18,8 +18,7 @@ from ele_core import (
     registry,
 )
 from ele_core.components.decoders.search import SearchDecoder
-from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
-from ele_core.components.surrogates.outline import Outline
+from ele_core.components.surrogates.contrastive import ContrastiveSurrogate, Outline
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.errors import ModelError
 from ele_graphs.molecules.space import MoleculeSpace

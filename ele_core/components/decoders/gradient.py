@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ele_core.component import ComponentConfig
+from ele_core.components.decoders.candidates import nearest
 from ele_core.components.decoders.constraints import Constraints
-from ele_core.components.decoders.joining import concatenated
-from ele_core.components.decoders.nearest import nearest
 from ele_core.errors import ConfigError
 from ele_core.interfaces import Decoder, Energy
 from ele_core.numerics.keys import mix
@@ -97,7 +96,7 @@ class GradientDecoder(Decoder):
             parts.append(self._descend(*begun, starts, problem, top_k, every, own))
         if not parts:
             return Decoding(problem.candidates.batch[:0], torch.zeros(0, top_k))
-        return dataclasses.replace(concatenated(parts), nearest=least)
+        return dataclasses.replace(Decoding.cat(parts), nearest=least)
 
     def _starts(
         self, energy: Energy, problem: Problem, starts: int, top_k: int, context: Context

@@ -15,7 +15,6 @@ from ele_core.component import ComponentConfig
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.constraints import JUDGED, Constraints
 from ele_core.components.decoders.gradient import GradientDecoder
-from ele_core.components.decoders.joining import concatenated
 from ele_core.interfaces import Decoder, Energy
 from ele_core.numerics.keys import mix, ranks
 from ele_core.optional import PartMoves
@@ -85,7 +84,7 @@ class SearchDecoder(Decoder):
             parts.append(search.run(top_k))
         if not parts:
             return Decoding(starts[0].structures, torch.zeros(0, top_k))
-        return dataclasses.replace(concatenated(parts), nearest=starts[0].nearest)
+        return dataclasses.replace(Decoding.cat(parts), nearest=starts[0].nearest)
 
     def _starts(self, energy: Energy, problem: Problem, width: int, context: Context) -> list[Decoding]:
         """The `width` structures that the search of each query starts from, and as many that satisfy its constraint."""

@@ -10,9 +10,8 @@ import pytest
 import torch
 from linear import linear_problem, random_queries
 
-from ele_core.components.decoders import nearest as module
-from ele_core.components.decoders.candidates import CandidatesDecoder
-from ele_core.components.decoders.nearest import nearest
+from ele_core.components.decoders import candidates as module
+from ele_core.components.decoders.candidates import CandidatesDecoder, nearest
 from ele_core.errors import DataError
 from ele_core.model.model import share_of
 from ele_core.runtime.context import Context

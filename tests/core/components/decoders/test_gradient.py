@@ -12,9 +12,8 @@ from linear import linear_problem, random_queries
 from torch import Tensor
 
 from ele_core.components.decoders import gradient as module
-from ele_core.components.decoders.candidates import CandidatesDecoder
+from ele_core.components.decoders.candidates import CandidatesDecoder, nearest
 from ele_core.components.decoders.gradient import GradientDecoder, repeated
-from ele_core.components.decoders.nearest import nearest
 from ele_core.energies import SquaredDistance
 from ele_core.errors import ConfigError, DataError
 from ele_core.interfaces import Surrogate

@@ -9,9 +9,8 @@ import pytest
 import torch
 from linear import linear_problem, random_queries
 
-from ele_core.components.decoders.candidates import CandidatesDecoder
+from ele_core.components.decoders.candidates import CandidatesDecoder, nearest
 from ele_core.components.decoders.gradient import GradientDecoder
-from ele_core.components.decoders.nearest import nearest
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context

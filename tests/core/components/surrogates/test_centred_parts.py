@@ -6,7 +6,7 @@ import pytest
 import torch
 from linear import outputs_only, random_sequences, sequence_space
 
-from ele_core.components.surrogates.centred_parts import CentredPartsSurrogate
+from ele_core.components.surrogates.parts import CentredPartsSurrogate
 from ele_core.errors import ModelError
 from ele_core.runtime.context import Context
 from ele_core.testing import check_surrogate

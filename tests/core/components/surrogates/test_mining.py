@@ -41,7 +41,7 @@ def test_equal_structures_can_be_grouped():
 
 def batches(count: int, seed: int = 0, number: int = 12) -> list[Tensor]:
     points = embeddings(count)
-    source = MinedBatches(count, 16, 4, 3, lambda rows: points[rows], Context(seed), "embedding")
+    source = MinedBatches((0, count), 16, 4, 3, lambda rows: points[rows], Context(seed), "embedding")
     return [source.draw() for _ in range(number)]
 
 
@@ -59,7 +59,9 @@ def test_most_rows_are_seen_in_an_epoch_and_all_of_them_in_a_few():
 
 def test_rows_are_embedded_as_the_network_is_then():
     asked = []
-    source = MinedBatches(96, 16, 4, 3, lambda rows: asked.append(rows) or embeddings(96)[rows], Context(), "embedding")
+    source = MinedBatches(
+        (0, 96), 16, 4, 3, lambda rows: asked.append(rows) or embeddings(96)[rows], Context(), "embedding"
+    )
     source.draw()
     assert len(asked) == 1
     for _ in range(3):
@@ -74,7 +76,7 @@ def test_batches_go_on_from_a_kept_state_although_the_network_has_changed_since(
     def embed(rows: Tensor) -> Tensor:
         return torch.randn(96, 2, generator=torch.Generator().manual_seed(network["seed"]))[rows]
 
-    undisturbed, other = (MinedBatches(96, 16, 4, 3, embed, Context(), "embedding") for _ in range(2))
+    undisturbed, other = (MinedBatches((0, 96), 16, 4, 3, embed, Context(), "embedding") for _ in range(2))
     for _ in range(drawn):
         undisturbed.draw()
     state = {name: value.clone() for name, value in undisturbed.state().items()}

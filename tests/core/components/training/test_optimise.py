@@ -341,7 +341,7 @@ class Noisy:
             with torch.no_grad():
                 return module[0](INPUTS[rows])
 
-        return MinedBatches(20, 6, 3, 3, embed, context, "test")
+        return MinedBatches((0, 20), 6, 3, 3, embed, context, "test")
 
 
 def same(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
