@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ele_core import ComponentConfig, PartEnergies, SparseRows
 from ele_graphs.coloring.pictures import NAMES
-from ele_graphs.graphs.augmentations import Alphabet
 from ele_graphs.graphs.batch import Graphs, without_loose_edges
 from ele_graphs.graphs.moves import ranked_moves
 from ele_graphs.graphs.networkx_space import Labels, PaddedGraphSpace
@@ -56,36 +55,6 @@ class Motifs(ComponentConfig):
         return np.array([getattr(self, name) for name in Motifs.model_fields], np.float32)
 
 
-def motif_features(graphs: Graphs, motifs: Motifs) -> SparseRows:
-    """The parts of graphs and how often each occurs, times the weight of its kind."""
-    if not len(graphs):
-        return SparseRows.counted(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1))
-    return SparseRows.cat(_features(part, motifs) for part in without_loose_edges(graphs).chunks(PARTS_AT_ONCE))
-
-
-def _features(graphs: Graphs, motifs: Motifs) -> SparseRows:
-    from ele_graphs.coloring.kernels import fill_parts, most_edges_and_triangles
-
-    nodes, edges = graphs.nodes.cpu().numpy(), graphs.edges.cpu().numpy()
-    bonds, triangles = most_edges_and_triangles(edges)
-    room = 4 * graphs.max_nodes + 5 * bonds + 3 * triangles
-    keys, values = np.zeros((len(graphs), room), np.uint64), np.zeros((len(graphs), room), np.float32)
-    fill_parts(nodes, edges, motifs.weights, keys, values)
-    return SparseRows.summed(torch.from_numpy(keys.view(np.int64)), torch.from_numpy(values))
-
-
-def best_motif_moves(
-    graphs: Graphs, alphabet: Alphabet, motifs: Motifs, estimate: PartEnergies, limit: int
-) -> tuple[Graphs, Tensor]:
-    """As `PartMoves.best`, compiled, on the CPU."""
-    from ele_graphs.coloring.kernels import best_moves
-    from ele_graphs.graphs.move_kernels import Law
-
-    weights, capacities = (np.zeros(labels + 1, np.int64) for labels in reversed(alphabet))  # edges weigh nothing
-    law = Law(*alphabet, weights, capacities, connected=False)
-    return ranked_moves(best_moves, graphs, law, motifs.weights, estimate, limit)
-
-
 class CellGraphMoves(GraphMoves):
     """The edits of graphs after which no two more neighbours have the same colour."""
 
@@ -100,8 +69,14 @@ class CellGraphMoves(GraphMoves):
         return self._kept(batch, *super().along(batch, gradient))
 
     def best(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
-        """The `limit` best by an estimate, compiled."""
-        moved, row = best_motif_moves(batch, self.space.alphabet, self.space.config.motifs, estimate, limit)
+        """The `limit` best by an estimate, compiled, on the CPU."""
+        from ele_graphs.coloring.kernels import best_moves
+        from ele_graphs.graphs.move_kernels import Law
+
+        alphabet = self.space.alphabet
+        weights, capacities = (np.zeros(labels + 1, np.int64) for labels in reversed(alphabet))  # edges weigh nothing
+        law = Law(*alphabet, weights, capacities, connected=False)
+        moved, row = ranked_moves(best_moves, batch, law, self.space.config.motifs.weights, estimate, limit)
         return moved.to(batch.device), row.to(batch.device)
 
     def _kept(self, batch: Graphs, moved: Graphs, row: Tensor) -> tuple[Graphs, Tensor]:
@@ -134,8 +109,20 @@ class CellGraphSpace(PaddedGraphSpace):
         return PAINT
 
     def features(self, batch: Graphs) -> SparseRows:
-        """Small coloured subgraphs: see `Motifs`."""
-        return motif_features(batch, self.config.motifs)
+        """Small coloured subgraphs and how often each occurs, times the weight of its kind: see `Motifs`."""
+        if not len(batch):
+            return SparseRows.counted(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1))
+        return SparseRows.cat(map(self._parts, without_loose_edges(batch).chunks(PARTS_AT_ONCE)))
+
+    def _parts(self, graphs: Graphs) -> SparseRows:
+        from ele_graphs.coloring.kernels import fill_parts, most_edges_and_triangles
+
+        nodes, edges = graphs.nodes.cpu().numpy(), graphs.edges.cpu().numpy()
+        bonds, triangles = most_edges_and_triangles(edges)
+        room = 4 * graphs.max_nodes + 5 * bonds + 3 * triangles
+        keys, values = np.zeros((len(graphs), room), np.uint64), np.zeros((len(graphs), room), np.float32)
+        fill_parts(nodes, edges, self.config.motifs.weights, keys, values)
+        return SparseRows.summed(torch.from_numpy(keys.view(np.int64)), torch.from_numpy(values))
 
 
 PAINT = dict(zip(NAMES, ("#4040bf", "#40bf40", "#bf4040", "#e0ac3c"), strict=True))
