@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from ele_core import Pairs, TrainingData
+from ele_core import TrainingData
 from ele_core import config as configuration
 from ele_core.data.prepare import prepare
 from ele_core.files.archive import MANIFEST, digest
@@ -27,6 +27,7 @@ from ele_core.model.model import Model
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import ConsoleMonitor
+from ele_core.types import Pairs
 
 TRAINING = "regressor.training"
 VARIANTS = {

@@ -9,8 +9,9 @@ import argparse
 import csv
 from pathlib import Path
 
-from ele_core import Cell, registry, sheet_svg
+from ele_core.display.pictures import Cell, sheet_svg
 from ele_core.files.atomic import write_text
+from ele_core.plugins import registry
 
 SHOWN = 5
 """Predictions in a row of the picture."""

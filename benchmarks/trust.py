@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core import Choice, Context
+from ele_core import Context
 from ele_core.data.prepare import Prepared
 from ele_core.data.truths import Truths
 from ele_core.errors import EleError
@@ -40,6 +40,7 @@ from ele_core.numerics.conformal import examples_needed, group_of, merged_groups
 from ele_core.runs.run import Run
 from ele_core.runtime.context import pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
+from ele_core.types import Choice
 
 DIVISIONS = 1000
 RISKS = (0.3, 0.2, 0.1)

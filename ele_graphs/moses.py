@@ -12,7 +12,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import Context, DataError, DataSet, fingerprint, member
+from ele_core import Context, DataError, DataSet, fingerprint
+from ele_core.numerics.keys import member
 from ele_graphs.graphs.batch import CompactGraphs
 from ele_graphs.graphs.keys import occurring
 from ele_graphs.molecules.sources import UNREADABLE, File, Source, csv_files

@@ -10,7 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ele_core import AdditiveEncoder, ComponentConfig, ConfigError, OutputSpace
+from ele_core import ComponentConfig, ConfigError, OutputSpace
+from ele_core.components.encoders.additive import AdditiveEncoder
 from ele_graphs.graphs.batch import Graphs, without_loose_edges
 from ele_graphs.graphs.space import GraphSpace
 from ele_graphs.graphs.wl import SHARED, SIZES, one_form, unsaturated, wl_colours

@@ -10,7 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ele_core import MOST_LAYERS, ComponentConfig, ConfigError, Encoder, OutputSpace
+from ele_core import ComponentConfig, ConfigError, Encoder, OutputSpace
+from ele_core.types import MOST_LAYERS
 from ele_graphs.graphs.batch import Graphs, without_loose_edges
 from ele_graphs.graphs.space import GraphSpace
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ele_core import AdditiveEncoder, ComponentConfig, ConfigError, OutputSpace
+from ele_core import ComponentConfig, ConfigError, OutputSpace
+from ele_core.components.encoders.additive import AdditiveEncoder
 from ele_sequences.features import BLUR, LENGTH
 from ele_sequences.space import SequenceSpace, Tokens
 

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import Field
 from torch import Tensor, nn
 
-from ele_core import MOST_LAYERS, ComponentConfig, ConfigError, Encoder, OutputSpace
+from ele_core import ComponentConfig, ConfigError, Encoder, OutputSpace
+from ele_core.types import MOST_LAYERS
 from ele_sequences.space import SequenceSpace, Tokens
 
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core import SparseRows, mix
+from ele_core import SparseRows
+from ele_core.numerics.keys import mix
 
 BETWEEN = 2
 """The places at which positions are measured are this far apart."""

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from pydantic import Field
 
-from ele_core import ComponentConfig, Context, DataSet, OutputSpace, Range, Task, pack_all, split
+from ele_core import ComponentConfig, Context, DataSet, OutputSpace, Task, pack_all, split
+from ele_core.experiments.ranges import Range
 
 LARGEST = 999_999
 SMALL = [

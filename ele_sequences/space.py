@@ -23,8 +23,8 @@ from ele_core import (
     SparseRows,
     Tensors,
     TextFormat,
-    edit_distances,
 )
+from ele_core.numerics.edit_distance import edit_distances
 from ele_sequences.constraints import SequenceRules
 from ele_sequences.features import sequence_features
 from ele_sequences.tokens import NAMES, find_separator, split_tokens, unused_separator

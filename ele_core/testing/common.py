@@ -137,7 +137,7 @@ def require_same_elsewhere(component: OutputSpace[Any, Any] | InputSpace[Any], t
         if different is not None:
             raise Broken(
                 f"{different} is different in another process, as Python's `hash` of texts and the order of a set are: "
-                "sort what comes from a set, and hash numbers with `ele_core.mix`, texts with hashlib"
+                "sort what comes from a set, and hash numbers with `ele_core.numerics.keys.mix`, texts with hashlib"
             )
 
 

@@ -9,7 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import ComponentConfig, PartEnergies, SparseRows
+from ele_core import ComponentConfig, SparseRows
+from ele_core.numerics.sparse import PartEnergies
 from ele_graphs.coloring.pictures import NAMES
 from ele_graphs.graphs.batch import Graphs, without_loose_edges
 from ele_graphs.graphs.moves import ranked_moves

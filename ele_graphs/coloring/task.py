@@ -26,8 +26,8 @@ from ele_core import (
     Table,
     Task,
     fingerprint,
-    replace_folder,
 )
+from ele_core.files.atomic import replace_folder
 from ele_graphs.coloring.pictures import BLOCK, LEAST_CELLS, NAMES, Pictures, draw
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace

@@ -27,7 +27,7 @@ REFINEMENTS = 2  # as in `keys`; the cache of numba would not see a change of an
 
 @compiled
 def mixed(value: np.uint64) -> np.uint64:
-    """`ele_core.mix` of one number."""
+    """`ele_core.numerics.keys.mix` of one number."""
     value = value + GOLDEN
     value = (value ^ (value >> S30)) * MIX_1
     value = (value ^ (value >> S27)) * MIX_2

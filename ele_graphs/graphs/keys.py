@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from ele_core import Context, member, mix
+from ele_core import Context
+from ele_core.numerics.keys import member, mix
 from ele_graphs.graphs.batch import CompactGraphs, Graphs
 from ele_graphs.threads import Flag, in_threads
 

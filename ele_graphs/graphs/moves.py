@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ele_core import PartEnergies
+from ele_core.numerics.sparse import PartEnergies
 from ele_graphs.graphs.augmentations import Alphabet
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.valence import Valence, inside_paths, legal_edits, path_ends

@@ -17,14 +17,14 @@ from ele_core import (
     ConvexSet,
     Metric,
     OutputSpace,
-    PartEnergies,
-    PartMoves,
     Show,
     Simplex,
     SparseRows,
     SymmetricSimplex,
     Tensors,
 )
+from ele_core.numerics.sparse import PartEnergies
+from ele_core.optional import PartMoves
 from ele_graphs.graphs.augmentations import Alphabet, Augmentation, augment
 from ele_graphs.graphs.batch import Graphs, component_counts, permute, without_loose_edges
 from ele_graphs.graphs.keys import graph_keys, pays

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ele_core import SparseRows, mix
+from ele_core import SparseRows
+from ele_core.numerics.keys import mix
 from ele_graphs.graphs.batch import Graphs, keep_nodes, without_loose_edges
 from ele_graphs.graphs.keys import edge_weights, refined
 

@@ -15,17 +15,11 @@ import torch
 from pydantic import Field
 from torch import Generator
 
-from ele_core import (
-    BitsInput,
-    Context,
-    InvalidInput,
-    SparseColumn,
-    SparseVector,
-    Tensors,
-    TextInput,
-    Texts,
-    replace_folder,
-)
+from ele_core import Context, Tensors, TextInput, Texts
+from ele_core.components.inputs.bits import BitsInput
+from ele_core.errors import InvalidInput
+from ele_core.files.atomic import replace_folder
+from ele_core.numerics.sparse_vectors import SparseColumn, SparseVector
 from ele_graphs.molecules.sources import cache_folder
 
 RADIUS, BITS = 2, 2048

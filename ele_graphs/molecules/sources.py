@@ -22,7 +22,9 @@ from typing import IO, TYPE_CHECKING, BinaryIO
 import numpy as np
 import torch
 
-from ele_core import Context, DataError, Rejected, replace_folder
+from ele_core import Context, DataError
+from ele_core.data.objects import Rejected
+from ele_core.files.atomic import replace_folder
 from ele_graphs.graphs.batch import CompactGraphs
 
 if TYPE_CHECKING:

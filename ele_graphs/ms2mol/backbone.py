@@ -9,7 +9,9 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from ele_core import MOST_LAYERS, Backbone, ComponentConfig, ConfigError, InputSpace, mix
+from ele_core import Backbone, ComponentConfig, ConfigError, InputSpace
+from ele_core.numerics.keys import mix
+from ele_core.types import MOST_LAYERS
 from ele_graphs.ms2mol.input_space import Spectra
 from ele_graphs.ms2mol.spectrum import KNOWN
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from ele_core import DataError, FileReader, InvalidInput
+from ele_core import DataError, FileReader
+from ele_core.errors import InvalidInput
 from ele_graphs.ms2mol.spectrum import Spectrum, precursor_of
 
 NAMES = {

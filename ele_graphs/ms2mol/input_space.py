@@ -13,7 +13,9 @@ import torch
 from pydantic import Field
 from torch import Generator, Tensor
 
-from ele_core import ComponentConfig, InputSpace, InvalidInput, ModelError, SparseRows, Tensors, mix
+from ele_core import ComponentConfig, InputSpace, SparseRows, Tensors
+from ele_core.errors import InvalidInput, ModelError
+from ele_core.numerics.keys import mix
 from ele_graphs.ms2mol.spectrum import PLACES, Spectrum, as_spectrum
 
 FILE = "spectrum.json"

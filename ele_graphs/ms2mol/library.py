@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ele_core import DataError, InvalidInput, Rejected
+from ele_core import DataError
+from ele_core.data.objects import Rejected
+from ele_core.errors import InvalidInput
 from ele_graphs.graphs.batch import CompactGraphs
 from ele_graphs.molecules.sources import Molecules, Source
 from ele_graphs.ms2mol.files import Record, read

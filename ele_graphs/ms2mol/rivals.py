@@ -10,7 +10,10 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from ele_core import Context, Rival, ShuffledBatches, Stage, Training, optimise
+from ele_core import Context, Rival
+from ele_core.components.training.optimise import Training, optimise
+from ele_core.data.batches import ShuffledBatches
+from ele_core.types import Stage
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.ms2mol.backbone import PeaksBackbone
 from ele_graphs.ms2mol.input_space import Spectra

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ele_core import InvalidInput
+from ele_core.errors import InvalidInput
 
 ELECTRON = 0.000548579909
 HYDROGEN, PROTON = 1.00782503223, 1.00782503223 - ELECTRON

@@ -11,17 +11,11 @@ from pathlib import Path
 
 import click
 
-from ele_core import (
-    Cell,
-    ConsoleMonitor,
-    EleError,
-    Interrupted,
-    Run,
-    Wanted,
-    load_config,
-    sheet_svg,
-    write_report,
-)
+from ele_core import EleError, Run, load_config
+from ele_core.display.pictures import Cell, sheet_svg
+from ele_core.errors import Interrupted
+from ele_core.report import Wanted, write_report
+from ele_core.runtime.monitor import ConsoleMonitor
 from ele_graphs.molecules.space import MoleculeSpace
 
 SETTINGS = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ele_core import Paths, Range, Row, Scale, ShareSweep, Table
+from ele_core import Row, Scale, Table
+from ele_core.experiments.ranges import Range
+from ele_core.experiments.study import Paths, ShareSweep
 
 GDB11 = {"gdb11": "task.extra"}
 """GDB-11 is given as a path, and read as extra outputs."""

@@ -8,15 +8,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import (
-    Context,
-    DataSet,
-    Range,
-    Reference,
-    Study,
-    fingerprint,
-    split,
-)
+from ele_core import Context, DataSet, Reference, Study, fingerprint, split
+from ele_core.experiments.ranges import Range
 from ele_graphs.graphs.batch import CompactGraphs, Graphs
 from ele_graphs.graphs.keys import graph_keys, occurring
 from ele_graphs.molecules import sources as datasets

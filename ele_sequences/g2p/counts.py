@@ -11,17 +11,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core import (
-    ComponentConfig,
-    ConfigError,
-    Context,
-    InputSpace,
-    ModelError,
-    Regressor,
-    Surrogate,
-    TrainingData,
-    mix,
-)
+from ele_core import ComponentConfig, ConfigError, Context, InputSpace, Regressor, Surrogate, TrainingData
+from ele_core.errors import ModelError
+from ele_core.numerics.keys import mix
 from ele_sequences.g2p.spelling import SpellingInput
 from ele_sequences.g2p.surrogate import NOTHING, SURE, AlignedOdds
 

@@ -6,7 +6,10 @@ from typing import Annotated, Any
 
 from torch import Tensor, nn
 
-from ele_core import Backbone, Choice, Context, NeuralRegressor, Takes, Training
+from ele_core import Backbone, Context
+from ele_core.components.regressors.neural import NeuralRegressor
+from ele_core.components.training.optimise import Training
+from ele_core.types import Choice, Takes
 
 
 class EnergyRegressor(NeuralRegressor):

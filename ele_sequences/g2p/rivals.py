@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ele_core import ConfigError, Context, EleError, Prepared, Rival
+from ele_core import ConfigError, Context, EleError, Rival
+from ele_core.data.prepare import Prepared
 from ele_sequences.g2p.align import numbered
 from ele_sequences.g2p.space import PhonemeSpace
 

@@ -9,7 +9,8 @@ from typing import Any, Self
 from pydantic import model_validator
 from torch import Tensor
 
-from ele_core import ComponentConfig, Drawing, Metric, SparseRows, edit_distances
+from ele_core import ComponentConfig, Drawing, Metric, SparseRows
+from ele_core.numerics.edit_distance import edit_distances
 from ele_sequences.constraints import SequenceRules
 from ele_sequences.features import sequence_features
 from ele_sequences.space import SequenceShow, SequenceSpace, Tokens, close_gaps, is_sequence

@@ -13,7 +13,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core import ComponentConfig, ModelError, Tensors, TextInput, Texts, mix
+from ele_core import ComponentConfig, Tensors, TextInput, Texts
+from ele_core.errors import ModelError
+from ele_core.numerics.keys import mix
 
 WINDOWS = (
     *((0, 0), (-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2), (-2, 1), (-1, 2), (-2, 2)),

@@ -11,18 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import (
-    Candidates,
-    ComponentConfig,
-    ConfigError,
-    Context,
-    Energy,
-    OutputSpace,
-    QueryEnergy,
-    Surrogate,
-    TrainingData,
-    mix,
-)
+from ele_core import ComponentConfig, ConfigError, Context, Energy, OutputSpace, Surrogate, TrainingData
+from ele_core.energies import QueryEnergy
+from ele_core.numerics.keys import mix
+from ele_core.types import Candidates
 from ele_sequences.g2p.space import PhonemeSpace
 from ele_sequences.space import Tokens
 

@@ -21,7 +21,6 @@ from ele_core import (
     DataSet,
     OutputSpace,
     Reference,
-    Rejected,
     Row,
     Scale,
     Study,
@@ -29,6 +28,7 @@ from ele_core import (
     Task,
     pack_all,
 )
+from ele_core.data.objects import Rejected
 from ele_sequences.g2p.align import Alignment, numbered
 from ele_sequences.g2p.rivals import EXTRA, Attention, Phonetisaurus
 from ele_sequences.g2p.space import JOINER, SILENT, PhonemeSpace

@@ -5,22 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ele_core import (
-    Candidates,
-    Choice,
-    ConsoleMonitor,
-    Context,
-    PartEnergies,
-    Problem,
-    SquaredDistance,
-    Surrogate,
-    Tensors,
-    registry,
-)
+from ele_core import Context, Problem, Surrogate, Tensors
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate, Outline
 from ele_core.components.surrogates.parts import PartsSurrogate
+from ele_core.energies import SquaredDistance
 from ele_core.errors import ModelError
+from ele_core.numerics.sparse import PartEnergies
+from ele_core.plugins import registry
+from ele_core.runtime.monitor import ConsoleMonitor
+from ele_core.types import Candidates, Choice
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.rgcn import RelationalEncoder
 

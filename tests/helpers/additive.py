@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from ele_core import AdditiveEncoder, OutputSpace
+from ele_core import OutputSpace
+from ele_core.components.encoders.additive import AdditiveEncoder
 from ele_core.testing import check_encoder
 
 

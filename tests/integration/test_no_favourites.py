@@ -16,7 +16,7 @@ import torch
 from click.testing import CliRunner
 from mistakes.of_decoders import Plain
 
-from ele_core import ComponentConfig, Decoder, Decoding, Record, Regressor, Stage, Variant, hookimpl
+from ele_core import ComponentConfig, Decoder, Decoding, Record, Regressor, Variant, hookimpl
 from ele_core.cli import cli
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.experiments.ranges import Range
@@ -30,7 +30,7 @@ from ele_core.report.learning_curves import deciding
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
-from ele_core.types import Choice, Trace
+from ele_core.types import Choice, Stage, Trace
 from ele_sequences.number_words import NumberWords
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ele_core import edit_distances
+from ele_core.numerics.edit_distance import edit_distances
 from ele_sequences.space import SequenceSpace, aligned
 
 words = st.text("abc", max_size=6)

@@ -10,21 +10,10 @@ import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor
 
-from ele_core import (
-    ComponentConfig,
-    Context,
-    InputSpace,
-    KernelOptions,
-    ModelError,
-    Regressor,
-    Sketch,
-    SketchedKernel,
-    SparseRows,
-    Stage,
-    Surrogate,
-    Tensors,
-    TrainingData,
-)
+from ele_core import ComponentConfig, Context, InputSpace, Regressor, SparseRows, Surrogate, Tensors, TrainingData
+from ele_core.components.sketching import KernelOptions, Sketch, SketchedKernel
+from ele_core.errors import ModelError
+from ele_core.types import Stage
 from ele_graphs.rivals.fgw.surrogate import require_fused
 
 CHUNK = 2048

@@ -10,18 +10,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ele_core import (
-    Candidates,
-    ComponentConfig,
-    ConfigError,
-    Context,
-    Energy,
-    ModelError,
-    OutputSpace,
-    QueryEnergy,
-    Surrogate,
-    TrainingData,
-)
+from ele_core import ComponentConfig, ConfigError, Context, Energy, OutputSpace, Surrogate, TrainingData
+from ele_core.energies import QueryEnergy
+from ele_core.errors import ModelError
+from ele_core.types import Candidates
 from ele_graphs.graphs.space import GraphSpace
 from ele_graphs.rivals.fgw.distance import Pairs, SoftGraphs, Solver, Transport, fused_distances, pot, soften
 

@@ -9,24 +9,12 @@ from pydantic import Field
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from ele_core import (
-    Backbone,
-    Choice,
-    ComponentConfig,
-    Context,
-    InputSpace,
-    NetworkLearner,
-    Regressor,
-    ShuffledBatches,
-    Stage,
-    Surrogate,
-    Takes,
-    Tensors,
-    Training,
-    TrainingData,
-    create_part,
-    optimise,
-)
+from ele_core import Backbone, ComponentConfig, Context, InputSpace, Regressor, Surrogate, Tensors, TrainingData
+from ele_core.components.training.optimise import Training, optimise
+from ele_core.data.batches import ShuffledBatches
+from ele_core.networks import NetworkLearner
+from ele_core.plugins import create_part
+from ele_core.types import Choice, Stage, Takes
 from ele_graphs.rivals.fgw.distance import SoftGraphs, objective
 from ele_graphs.rivals.fgw.surrogate import FusedSurrogate, barycenters, require_fused
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from ele_core import DataError, registry
+from ele_core import DataError
 from ele_core.data import objects
 from ele_core.data.objects import OutputFile, readers
+from ele_core.plugins import registry
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 

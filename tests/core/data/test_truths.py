@@ -7,10 +7,10 @@ import csv
 import pytest
 import torch
 
-from ele_core import AnyOf, StructuredPredictor, Truths
+from ele_core import AnyOf, StructuredPredictor
 from ele_core import config as configuration
 from ele_core.data.prepare import Pairs, prepare
-from ele_core.data.truths import examples, note_on_repeats, numbered
+from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.errors import DataError, InvalidOutput
 from ele_core.predictor.values import divided
 from ele_core.report import evaluate_for_report, write_report

@@ -18,7 +18,6 @@ from ele_core import (
     ConfigError,
     Decoder,
     Learner,
-    Pairs,
     Record,
     StructuredPredictor,
     TrainingData,
@@ -32,6 +31,7 @@ from ele_core.plugins import PluginInfo, registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
 from ele_core.testing import LinearSurrogate
+from ele_core.types import Pairs
 
 # -- a decoder that learns -----------------------------------------------------------------------------------------
 

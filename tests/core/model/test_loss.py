@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from ele_core import ConfigError, DataError, LearnedLoss, StructuredPredictor
+from ele_core import ConfigError, DataError, StructuredPredictor
 from ele_core.energies import SquaredDistance
 from ele_core.interfaces import Surrogate
+from ele_core.model.loss import LearnedLoss
 from ele_core.testing import LinearSurrogate
 
 TARGETS = ["17", "4203", "9", "860"]

@@ -145,7 +145,8 @@ def test_it_is_shown_with_what_is_not_a_default():
 WITHOUT = """
 import sys
 sys.modules["sklearn"] = None  # importing it fails, as if it were not installed
-from ele_core import ModelError, StructuredPredictor
+from ele_core import StructuredPredictor
+from ele_core.errors import ModelError
 predictor = StructuredPredictor("sequence").set_params(
     surrogate__training__epochs=1, regressor__training__epochs=1, regressor__backbone__width=4, surrogate__dim=4
 )

@@ -10,7 +10,8 @@ import torch
 from quick import QUICK, quick
 from scipy import sparse
 
-from ele_core import ConfigError, DataError, InvalidInput, InvalidOutput
+from ele_core import ConfigError, DataError, InvalidOutput
+from ele_core.errors import InvalidInput
 from ele_core.predictor.values import as_list
 
 pd = pytest.importorskip("pandas")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from quick import QUICK, quick
 
-from ele_core import ConfigError, DataError, EleError, InvalidOutput, ModelError, Run
+from ele_core import ConfigError, DataError, EleError, InvalidOutput, Run
+from ele_core.errors import ModelError
 
 STILL = {"epochs": 1, "evaluations": 1, "learning_rate": 1e-12}
 """A training that moves no weight by more than a rounding error."""

@@ -8,7 +8,8 @@ import networkx as nx
 import pytest
 import torch
 
-from ele_core import PartEnergies, PartMoves
+from ele_core.numerics.sparse import PartEnergies
+from ele_core.optional import PartMoves
 from ele_core.testing import check_output_space
 from ele_graphs.coloring.pictures import draw
 from ele_graphs.coloring.space import CellGraphSpace, Motifs

@@ -6,7 +6,8 @@ import pytest
 import torch
 from random_graphs import repad
 
-from ele_core import PartEnergies, PartMoves
+from ele_core.numerics.sparse import PartEnergies
+from ele_core.optional import PartMoves
 from ele_graphs.graphs import keys as graph_keys_module
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.keys import graph_keys

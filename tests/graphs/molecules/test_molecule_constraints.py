@@ -10,10 +10,11 @@ from rdkit import Chem
 from rdkit.Chem.Descriptors import ExactMolWt
 from rdkit.Chem.rdMolDescriptors import CalcMolFormula
 
-from ele_core import Candidates, Context, Problem
+from ele_core import Context, Problem
 from ele_core.components.decoders.constraints import JUDGED
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.components.surrogates.parts import PartsSurrogate
+from ele_core.types import Candidates
 from ele_graphs.molecules import constraints as module
 from ele_graphs.molecules.constraints import Composition, MoleculeConstraint
 from ele_graphs.molecules.rdkit_adapter import build, morgan

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 from commands import PATIENCE
 
-from ele_core import ConfigError, Interrupted, Run
+from ele_core import ConfigError, Run
+from ele_core.errors import Interrupted
 from ele_graphs.smi2mol import demo as module
 from ele_graphs.smi2mol.demo import demo, trained
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ele_core import Candidates, ConfigError, Context, InvalidOutput, Problem, Truths
+from ele_core import ConfigError, Context, InvalidOutput, Problem
+from ele_core.data.truths import Truths
 from ele_core.model.metrics import means, measure
 from ele_core.plugins import registry
+from ele_core.types import Candidates
 from ele_sequences.g2p.decoder import LeftToRight
 from ele_sequences.g2p.space import PhonemeSpace
 from ele_sequences.g2p.spelling import WINDOWS, SpellingInput
@@ -135,7 +137,7 @@ def test_other_surrogates_and_spaces_are_refused():
     plain = SequenceSpace(SequenceSpace.Config(alphabet=("a",), length=2))
     with pytest.raises(ConfigError, match="embeds phonemes, not SequenceSpace"):
         AlignedOdds(None, plain)
-    from ele_core import Choice
+    from ele_core.types import Choice
 
     parts = registry().create("surrogate", Choice(name="parts"), plain)
     with pytest.raises(ConfigError, match="needs the surrogate 'aligned-odds'"):

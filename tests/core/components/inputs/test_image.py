@@ -11,10 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
-from ele_core import ConfigError, Context, InvalidInput, ModelError, StructuredPredictor
+from ele_core import ConfigError, Context, StructuredPredictor
 from ele_core.components.inputs.image import EMBEDDED, ImageInput, Picture, Pictures, from_png, png
 from ele_core.config import load
 from ele_core.data.prepare import prepare
+from ele_core.errors import InvalidInput, ModelError
 from ele_core.testing import check_input_space
 
 GENERATOR = np.random.default_rng(0)
