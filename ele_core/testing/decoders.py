@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ele_core.errors import ConfigError, EleError
-from ele_core.interfaces import Decoder
+from ele_core.interfaces import Decoder, Learner
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
 from ele_core.testing.output_spaces import constrained
@@ -314,6 +314,8 @@ def check_decoder_forgets_earlier_problems(decoder: Decoder, problem: SampleProb
     other = with_candidates(problem, structures(problem.space, 3 * len(problem.candidates))[-len(problem.candidates) :])
     for changed, asked in ((other, queries), (problem, queries.flip(0)), (problem, queries)):
         fresh = type(decoder)(decoder.config)
+        if isinstance(decoder, Learner) and isinstance(fresh, Learner):
+            fresh.restore({name: value.clone() for name, value in decoder.state().items()})
         found, expected = (solved(each, asked, changed) for each in (decoder, fresh))
         same = torch.equal(found.energies, expected.energies) and same_tensors(found.structures, expected.structures)
         require(same, "the result depends on what was decoded before: keep nothing between calls of `decode`")
