@@ -277,7 +277,7 @@ class Surrogate(Learner):
     The energy of a structure y for a query q is `‖embed(y) − q‖²`, with a gradient if there is `embed_at`.
     """
 
-    spherical: ClassVar[bool] = True
+    spherical: bool = True
     """Whether embeddings have norm 1; regressors then normalise their queries too."""
 
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any]) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from linear import outputs_only
 
-from ele_core import Context, Problem, Surrogate, Tensors
+from ele_core import Context, Energy, Problem, Surrogate, Tensors
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate, Outline
 from ele_core.components.surrogates.parts import PartsSurrogate
-from ele_core.energies import SquaredDistance
+from ele_core.energies import SquaredDistance, WeightedDistance
 from ele_core.errors import ModelError
+from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.sparse import PartEnergies
 from ele_core.plugins import registry
 from ele_core.runtime.monitor import ConsoleMonitor
@@ -27,6 +29,15 @@ def contrastive(seed: int = 0) -> ContrastiveSurrogate:
         torch.manual_seed(seed)
         made = registry().create("surrogate", Choice(name="contrastive", encoder={"name": "rgcn", "width": 16}), SPACE)
     assert isinstance(made, ContrastiveSurrogate)
+    return made
+
+
+def additive() -> ContrastiveSurrogate:
+    options = {"dim": 256, "spherical": False, "training": None, "encoder": {"name": "neighbourhoods"}}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = ContrastiveSurrogate(ContrastiveSurrogate.Config.model_validate(options), SPACE)
+    made.fit(outputs_only(SPACE.pack(SMILES), SPACE.pack(SMILES)), Context())
     return made
 
 
@@ -60,7 +71,7 @@ def estimated(surrogate: Surrogate, queries: torch.Tensor) -> PartEnergies | Non
     return surrogate.energy(queries).near(SPACE.pack(SMILES[:1] * len(queries)))
 
 
-@pytest.mark.parametrize("make", [contrastive, parts])
+@pytest.mark.parametrize("make", [contrastive, additive, parts])
 def test_ranked_search_finds_a_molecule_by_its_embedding(make: object) -> None:
     assert callable(make)
     surrogate: Surrogate = make()
@@ -130,3 +141,33 @@ def test_the_estimate_orders_moves_better_than_chance() -> None:
     own = row == 3
     together = torch.corrcoef(torch.stack([exact[own], guessed[own]]))[0, 1]
     assert together > 0.3
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_estimate_near_structures_orders_moves_off_the_sphere(weighted: bool) -> None:
+    surrogate, candidates = additive(), SPACE.pack(SMILES)
+    queries = surrogate.embed(candidates).roll(1, dims=0)
+    energy: Energy = surrogate.energy(queries)
+    if weighted:
+        errors, noise = ErrorModel(surrogate.dim), torch.randn(300, 256, generator=torch.Generator().manual_seed(0))
+        known = surrogate.embed(SPACE.moves.list(candidates)[0][:300])
+        energy = WeightedDistance(surrogate, queries, errors.fit(0.7 * known + 0.02 * noise, known))
+    moved, row = SPACE.moves.list(candidates)
+    estimate = energy.near(candidates)
+    assert estimate is not None
+    exact, guessed = energy.of(moved, row), estimate[row].of(SPACE.features(moved))
+    for own in (row == number for number in range(len(SMILES))):
+        assert torch.corrcoef(torch.stack([exact[own], guessed[own]]))[0, 1] > 0.6
+
+
+def test_the_estimate_off_the_sphere_is_saved_and_refused_if_damaged() -> None:
+    fitted, other = additive(), additive()
+    other.restore(fitted.state())
+    batch = SPACE.pack(SMILES)
+    expected, restored = (each.energy(fitted.embed(batch)).near(batch) for each in (fitted, other))
+    assert expected is not None
+    assert restored is not None
+    assert torch.equal(expected.queries, restored.queries)
+    assert expected.squares == restored.squares
+    with pytest.raises(ModelError, match="curvature"):
+        other.restore({name: value for name, value in fitted.state().items() if name != "outline_curvature"})

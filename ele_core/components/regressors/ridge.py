@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -15,13 +15,19 @@ from ele_core.component import ComponentConfig
 from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
 from ele_core.errors import ModelError
 from ele_core.interfaces import InputSpace, Regressor, Surrogate
+from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot
+from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import Pairs, Stage, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
+WEIGHTED, PLAIN = "weighted", "plain"
+LEAST_PAIRS = 200
+"""Training pairs from which on errors are measured: fewer tell too little of a hundred directions and more."""
+MOST_PAIRS = 10_000
+"""Training pairs whose errors are measured: more change little."""
 
 
 class SketchedRidgeRegressor(Regressor):
@@ -29,6 +35,9 @@ class SketchedRidgeRegressor(Regressor):
 
     H = (ZᵀZ + n λ I)⁻¹ Zᵀ Ψ. One eigendecomposition of ZᵀZ serves all λ; the λ of least error on the validation pairs
     is kept. Works with any surrogate.
+
+    With `weigh_errors`, the error of the prediction for each training pair by the regression without that pair, which
+    has a closed form, tells how far to trust each direction of the embedding (`ErrorModel`).
     """
 
     stages = (REGRESSION,)
@@ -45,12 +54,26 @@ class SketchedRidgeRegressor(Regressor):
         penalties: tuple[PositiveFloat, ...] = Field(tuple(10.0**-power for power in range(2, 10)), min_length=1)
         """The values of λ that are tried; the best on the validation pairs is kept."""
 
+        weigh_errors: bool = False
+        """Whether energies weigh each direction of the embedding by the errors of predictions for training pairs that
+        were left out. With fewer than 200 pairs, or if all outputs are equal, they do not."""
+
     config: Config
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
         super().__init__(config, inputs, surrogate)
         self.map = SketchedKernel(self.config)
         self.weights = torch.zeros(0, 0)
+        self.measured: ErrorModel | None = None
+
+    @property
+    def ways(self) -> Sequence[str]:
+        """With energies that weigh errors and without, if errors were measured."""
+        return () if self.measured is None else [WEIGHTED, PLAIN]
+
+    def choose(self, way: str) -> None:
+        """Weigh errors or not; a model that does not is saved without them."""
+        self.errors = self.measured if way == WEIGHTED else None
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the inputs, add up ZᵀZ and ZᵀΨ chunk by chunk, and solve for the best penalty."""
@@ -61,14 +84,35 @@ class SketchedRidgeRegressor(Regressor):
         rotated = vectors.T @ cross
         held_out = torch.cat([self._map(part) for part in data.validation.inputs.chunks(CHUNK)]).double() @ vectors
         targets = self.surrogate.embed(data.validation.outputs[:]).double()
-        least = float("inf")
+        least, best = float("inf"), values
         for step, penalty in enumerate(self.config.penalties, start=1):
-            solution = rotated / (values.clamp(min=0) + len(train) * penalty).unsqueeze(1)
+            penalised = values.clamp(min=0) + len(train) * penalty
+            solution = rotated / penalised.unsqueeze(1)
             error = (held_out @ solution - targets).square().sum(dim=1).mean().item()
             metrics = {REGRESSION.decides: error, "log10_penalty": math.log10(penalty)}
             context.monitor.evaluation(REGRESSION.name, step, metrics, best=error < least)
             if error < least:
-                least, self.weights = error, (vectors @ solution).float()
+                least, best, self.weights = error, penalised, (vectors @ solution).float()
+        self.errors = self.measured = self._measured(train, vectors, best, rotated, context)
+
+    def _measured(
+        self, train: Pairs, vectors: Tensor, penalised: Tensor, rotated: Tensor, context: Context
+    ) -> ErrorModel | None:
+        """The error model of predictions for training pairs, each by the regression without it; None: without."""
+        if not self.config.weigh_errors:
+            return None
+        rows = torch.arange(0, len(train), -(-len(train) // MOST_PAIRS))
+        queries, embeddings = [], []
+        for some in rows.split(CHUNK):
+            mapped = self._map(train.inputs[some]).double() @ vectors
+            embeddings.append(self.surrogate.embed(train.outputs[some]).double())
+            queries.append(left_out(mapped, embeddings[-1], penalised, rotated))
+        known = torch.cat(embeddings)
+        if len(known) >= LEAST_PAIRS and bool((known != known[0]).any()):
+            return ErrorModel(self.surrogate.dim).to(known.device).fit(torch.cat(queries), known)
+        why = "all outputs are equal" if len(known) >= LEAST_PAIRS else f"this needs {LEAST_PAIRS} training pairs"
+        context.monitor.message(f"energies do not weigh the errors of the regression: {why}")
+        return None
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim)."""
@@ -76,22 +120,29 @@ class SketchedRidgeRegressor(Regressor):
         return torch.cat([self._map(part) @ self.weights for part in parts])
 
     def state(self) -> dict[str, Tensor]:
-        """The sketched input kernel and H."""
-        return {**self.map.state(), "weights": self.weights}
+        """The sketched input kernel, H, and the error model if there is one."""
+        errors = {} if self.errors is None else prefixed("errors", self.errors.state_dict())
+        return {**self.map.state(), "weights": self.weights, **errors}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Load the sketched input kernel and H."""
+        """Load the sketched input kernel, H and the error model."""
         weights = state["weights"]
         if weights.shape != (self.map.dim, self.surrogate.dim) or weights.dtype != self.weights.dtype:
             what = "the weights of the ridge regression do not fit the configuration: they have another shape or type."
             raise ModelError(what, fix="Get an intact copy, or train again.")
         self.map.restore(state)
         self.weights = weights
+        errors = Snapshot(state).part("errors")
+        self.errors = self.measured = ErrorModel(self.surrogate.dim) if errors else None
+        if self.measured is not None:
+            self.measured.load_state_dict(errors)
 
     def to(self, device: torch.device) -> Self:
         """Move what was learned to `device`."""
         self.map.to(device)
         self.weights = self.weights.to(device)
+        if self.measured is not None:
+            self.measured.to(device)
         return self
 
     def _features(self, inputs: Tensors) -> SparseRows:
@@ -109,8 +160,22 @@ class SketchedRidgeRegressor(Regressor):
         starts = range(done, len(pairs), CHUNK)
         for start in context.monitor.progress(starts, description=REGRESSION.name, total=len(starts)):
             mapped = self._map(pairs.inputs[start : start + CHUNK])
+            if self.config.weigh_errors:
+                mapped = mapped.double()  # what a pair changes is far smaller than the sum over all pairs
             sums[:, : self.map.dim] += mapped.T @ mapped
             embedded = self.surrogate.embed(pairs.outputs[start : start + CHUNK]).to(mapped.dtype)
             sums[:, self.map.dim :] += mapped.T @ embedded
             context.work.step(REGRESSION.name, partial(Snapshot, {"sums": sums}, {"done": start + CHUNK}))
         return sums[:, : self.map.dim], sums[:, self.map.dim :]
+
+
+def left_out(mapped: Tensor, targets: Tensor, penalised: Tensor, rotated: Tensor) -> Tensor:
+    """The prediction for each of n training pairs by the ridge regression without that pair, in closed form: (n, dim).
+
+    With ZᵀZ = V Λ Vᵀ: `mapped` is Z V (n, m), `penalised` the diagonal of Λ + penalty (m,), `rotated` VᵀZᵀΨ (m, dim).
+    The fitted value is ŷ_i = (1 − h) y⁻_i + h y_i, where y⁻_i is the prediction without pair i and
+    h = z_iᵀ (ZᵀZ + penalty)⁻¹ z_i. All in double precision: h is near 1 for small penalties.
+    """
+    fitted = mapped @ (rotated / penalised.unsqueeze(1))
+    leverage = (mapped.square() / penalised).sum(dim=1, keepdim=True)
+    return targets + (fitted - targets) / (1 - leverage).clamp(min=torch.finfo(mapped.dtype).eps)

@@ -24,20 +24,23 @@ from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import Choice, Stage, Takes, TrainingData
 
-STACKED, COPIED = "stacked", "copied"
+STACKED, COPIED, WEIGHTED = "stacked", "copied", "weighted"
+WAYS = (STACKED, COPIED, WEIGHTED)
+"""A way is stored as its place here."""
 Error = Callable[[Tensor], Tensor]
 """The mean error of queries (B, dim), as a scalar."""
 STEPS = 20
 """Steps that look for the weights of least energy: there are two or three weights."""
 UNDECIDED = -1.0
-"""Stored instead of 0 or 1 if it was not decided yet whether to copy."""
+"""Stored instead of a way if none was chosen yet."""
 
 
 class StackedRegressor(Regressor):
     """h(x) = Σ_r w_r h_r(x) with w ≥ 0, where w minimises the squared error, or the energy, on the validation pairs.
 
     A network learns more from many pairs, a kernel more from few, and together they are better than either. If
-    predictions made with the queries of `copying` turn out better on the validation pairs, these are used instead.
+    predictions made with the queries of `copying` turn out better on the validation pairs, these are used instead; and
+    so is the kernel alone, if it measures its errors and energies that weigh them predict better.
     """
 
     stages = (Stage("network", decides="validation_error"), Stage("kernel", decides="validation_error"))
@@ -72,16 +75,20 @@ class StackedRegressor(Regressor):
             if choice is not None
         }
         self.weights = [0.0] * len(self._stacked)
-        self.copies: bool | None = None
+        self.way: str | None = None
 
     @property
     def ways(self) -> Sequence[str]:
-        """The sum of all regressors, or copying alone."""
-        return [STACKED, COPIED] if "copying" in self.parts and self._stacked else ()
+        """The sum of all regressors, copying alone, or the kernel alone with energies that weigh its errors."""
+        kernel = self.parts.get("kernel")
+        others = {COPIED: "copying" in self.parts, WEIGHTED: kernel is not None and kernel.errors is not None}
+        found = [STACKED, *(way for way, there in others.items() if there)]
+        return found if len(found) > 1 else ()
 
     def choose(self, way: str) -> None:
-        """Use the sum, or copying alone."""
-        self.copies = way == COPIED
+        """Use the sum, copying alone, or the kernel alone with its errors."""
+        self.way = way
+        self.errors = self.parts["kernel"].errors if way == WEIGHTED else None
 
     @property
     def _stacked(self) -> list[str]:
@@ -137,8 +144,8 @@ class StackedRegressor(Regressor):
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are."""
-        if self.copies:
-            return self.parts["copying"].predict(inputs)
+        if self.way in (COPIED, WEIGHTED):
+            return self.parts["copying" if self.way == COPIED else "kernel"].predict(inputs)
         if not self._used():
             raise ModelError("the regressor was used before it was fitted.", fix="Call `fit` first.")
         query: Tensor = torch.stack([weight * self.parts[name].predict(inputs) for name, weight in self._used()]).sum(0)
@@ -147,26 +154,33 @@ class StackedRegressor(Regressor):
     def state(self) -> dict[str, Tensor]:
         """The weights and the state of every regressor.
 
-        `copying` holds all training inputs: once `choose` was called, it is left out if it is not used.
+        Once `choose` was called, what is not used is left out: `copying` holds all training inputs.
         """
-        kept = [name for name in self.parts if name in self._stacked or self.copies is not False]
+        unused = {} if self.way is None else {"copying": self.way != COPIED, "network": self.way == WEIGHTED}
+        kept = [name for name in self.parts if not unused.get(name, False) or self._stacked == [name]]
         states = [prefixed(name, self.parts[name].state()) for name in kept]
-        copies = UNDECIDED if self.copies is None else float(self.copies)
-        mixed = {"weights": torch.tensor(self.weights), "copies": torch.tensor([copies])}
+        way = UNDECIDED if self.way is None else float(WAYS.index(self.way))
+        mixed = {"weights": torch.tensor(self.weights), "way": torch.tensor([way])}
         return {**mixed, **{key: value for state in states for key, value in state.items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights and the regressors that are used."""
-        if state["weights"].shape != (len(self.weights),) or state["copies"].shape != (1,):
+        if state["weights"].shape != (len(self.weights),) or state["way"].shape != (1,):
             raise ModelError(
                 "the weights of the regressors have another shape.", fix="Get an intact copy, or train again."
             )
-        copies = state["copies"].item()
-        self.weights, self.copies = state["weights"].tolist(), None if copies == UNDECIDED else bool(copies)
+        place = state["way"].item()
+        if place not in (UNDECIDED, *range(len(WAYS))):
+            raise ModelError("the way of the regressor is not known.", fix="Get an intact copy, or train again.")
+        needed = {COPIED: list(self.parts), WEIGHTED: ["kernel"]}
+        self.weights, way = state["weights"].tolist(), None if place == UNDECIDED else WAYS[int(place)]
         for name, part in self.parts.items():
             own = Snapshot(state).part(name)
-            if own or name in self._stacked or self.copies:
+            if own or name in needed.get(way or STACKED, self._stacked):
                 part.restore(own)
+        self.way = None
+        if way is not None:
+            self.choose(way)
 
     def to(self, device: torch.device) -> Self:
         """Move every regressor."""

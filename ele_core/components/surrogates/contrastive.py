@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ele_core.component import ComponentConfig
+from ele_core.components.sketching import NEGLIGIBLE
 from ele_core.components.surrogates.losses import ContrastiveLoss
 from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.training.optimise import Training, optimise
@@ -27,8 +28,8 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.progress import PlannedStage
 from ele_core.types import Choice, Stage, Takes, TrainingData
 
-OUTLINE = "outline"
-"""The name of the linear model of the embedding in `state`."""
+OUTLINE, CURVATURE, SCALE = "outline", "outline_curvature", "embedding_scale"
+"""The names in `state` of the linear model of the embedding, of its curvature, and of the scale."""
 PRETRAINING = Stage("pretraining", decides="validation_loss")
 EMBEDDING = Stage("embedding", decides="validation_loss")
 CHUNK = 2048
@@ -45,7 +46,12 @@ class Mining(ComponentConfig):
 
 
 class ContrastiveSurrogate(NetworkLearner, Surrogate):
-    """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its views are moved together, different structures apart."""
+    """ψ(y) = encoder(relax(y)) / ‖·‖: a structure and its views are moved together, different structures apart.
+
+    With `spherical = false`, ψ(y) = s · encoder(relax(y)), where s is such that embeddings have a mean squared distance
+    of 1 from their mean: an encoder that adds up parts then gives an embedding that adds up parts, which is easy to
+    regress from few pairs. On a sphere, inner products compare as squared distances do; elsewhere the loss takes these.
+    """
 
     stages = (PRETRAINING, EMBEDDING)
 
@@ -56,6 +62,8 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         """Dimension of the embedding."""
         encoder: Annotated[Choice, Takes("encoder")] = Choice(name="flat")
         """The network on relaxed structures."""
+        spherical: bool = True
+        """Whether embeddings are normalised. If not, they are only scaled: for encoders that add up parts."""
         loss: ContrastiveLoss = ContrastiveLoss()
         """The member of the contrastive family."""
         soft_points: float = Field(0.0, ge=0, le=1)
@@ -64,8 +72,8 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         """Make batches of structures with similar embeddings, so that negatives are hard; None: random batches."""
         pretraining_steps: int = Field(0, ge=0)
         """Steps on the extra outputs before the training outputs (the paper's T₁)."""
-        training: Training = Training(batch_size=512, epochs=10)
-        """How the encoder is trained."""
+        training: Training | None = Training(batch_size=512, epochs=10)
+        """How the encoder is trained; None: it keeps its random weights, which serve encoders that add up parts."""
 
     config: Config
 
@@ -74,6 +82,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         choice = self.config.encoder
         self.encoder: Encoder = create_part(self, "encoder", choice, space, self.dim, path="surrogate.encoder")
         self.network = self.encoder.eval()
+        self.spherical, self.scale = self.config.spherical, 1.0
         self.outline = Outline.empty(self.dim) if isinstance(space.moves, PartMoves) else None
 
     @property
@@ -84,25 +93,36 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """Pre-training if configured, then the training on the outputs."""
         training, first = self.config.training, self.config.pretraining_steps if extra else 0
+        if training is None:
+            return []
         before = [PlannedStage(PRETRAINING.name, first, training.batch_size)] if first else []
         return [*before, training.planned(EMBEDDING, examples)]
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Pre-train on the extra outputs if configured, then train; keep the weights of the best validation loss."""
         outputs = data.train.outputs
-        evaluate = Views(self, data.validation.outputs[:], context).evaluate
-        if data.extra is not None and self.config.pretraining_steps:
-            self._train(data.extra, evaluate, context, PRETRAINING, self.config.pretraining_steps)
-        self._train(outputs, evaluate, context, EMBEDDING, None)
+        if (training := self.config.training) is not None:
+            evaluate = Views(self, data.validation.outputs[:], context).evaluate
+            if data.extra is not None and self.config.pretraining_steps:
+                self._train(data.extra, training, evaluate, context, PRETRAINING, self.config.pretraining_steps)
+            self._train(outputs, training, evaluate, context, EMBEDDING, None)
+        order = torch.randperm(len(outputs), generator=context.generator("embedding", "outline"))
+        if not self.spherical:
+            self.scale = 1.0
+            self.scale = 1 / spread(self.embed(outputs[order[:CHUNK].sort().values]))
         if self.outline is not None:
-            order = torch.randperm(len(outputs), generator=context.generator("embedding", "outline"))
             self.outline_on(outputs[order[:STRUCTURES].sort().values])
 
     def outline_on(self, outputs: Any) -> None:
         """Fit the estimate of energies from parts, which lets `search` score fewer structures."""
-        self.outline = Outline.fitted(self.space, outputs, self.embed(outputs))
+        if self.spherical:
+            self.outline = Outline.fitted(self.space, outputs, self.embed(outputs))
+        else:
+            self.outline = NearOutline.fitted_to_moves(self.space, outputs, self.embed)
 
-    def _train(self, outputs: Any, evaluate: Any, context: Context, stage: Stage, steps: int | None) -> None:
+    def _train(
+        self, outputs: Any, training: Training, evaluate: Any, context: Context, stage: Stage, steps: int | None
+    ) -> None:
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             batch = outputs[rows]
             points = self.space.relax(batch), self.space.relax(self.space.augment(batch, generator))
@@ -111,13 +131,14 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             all_keys = context.processes.gather(keys)
             first = context.processes.first(len(batch))
             negative = different(keys, all_keys).to(context.device)
+            anchors, views = self.compared(anchors, views)
             return self.config.loss(anchors, context.processes.gather_with_gradient(views), negative, first)
 
         optimise(
             self.encoder,
-            self.config.training,
+            training,
             count=len(outputs),
-            source=self._batches(outputs, context, stage.name),
+            source=self._batches(outputs, training.batch_size, context, stage.name),
             loss=loss,
             evaluate=evaluate,
             context=context,
@@ -125,8 +146,20 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             steps=steps,
         )
 
-    def _batches(self, outputs: Any, context: Context, stage: str) -> Batches:
-        size, mining = self.config.training.batch_size, self.config.mining
+    def compared(self, anchors: Tensor, views: Tensor) -> tuple[Tensor, Tensor]:
+        """Both in a form whose inner products the loss compares: ⟨a, v⟩ − ‖v‖²/2 = (‖a‖² − ‖a − v‖²)/2 off the sphere.
+
+        There they are divided by the spread of the anchors, because a loss could otherwise be lessened by their length.
+        """
+        if self.spherical:
+            return anchors, views
+        size = spread(anchors)
+        anchors, views = ((part - anchors.mean(dim=0)) / size for part in (anchors, views))
+        ones = torch.ones_like(anchors[:, :1])
+        return torch.cat([anchors, ones], 1), torch.cat([views, -0.5 * views.square().sum(dim=1, keepdim=True)], 1)
+
+    def _batches(self, outputs: Any, size: int, context: Context, stage: str) -> Batches:
+        mining = self.config.mining
         if mining is None:
             return ShuffledBatches(len(outputs), size, context, stage, blocks=outputs.blocks)
 
@@ -139,32 +172,46 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         return MinedBatches(outputs.blocks, size, mining.group, mining.refresh, embed, context, stage)
 
     def embed(self, batch: Any) -> Tensor:
-        """Packed structures → (B, dim) on the unit sphere."""
+        """Packed structures → (B, dim), on the unit sphere if `spherical`."""
         device = next(self.encoder.parameters()).device
         parts = [batch.to(device)] if len(batch) == 0 else (chunk.to(device) for chunk in batch.chunks(CHUNK))
         with torch.no_grad():
-            return torch.cat([functional.normalize(self.encoder.encode(part), dim=1) for part in parts])
+            return torch.cat([self._placed(self.encoder.encode(part)) for part in parts])
 
     def energy(self, queries: Tensor) -> Energy:
         """The squared distance; a linear model of the embedding on parts estimates it if the space can rank by it."""
+        if isinstance(self.outline, NearOutline):
+            return OutlinedDistance(self, queries)
         return SquaredDistance(self, queries, None if self.outline is None else self.outline.energies)
 
     def state(self) -> dict[str, Tensor]:
-        """The weights of the encoder, and the linear model of the embedding if there is one."""
+        """The weights of the encoder, the scale, and the linear model of the embedding if there is one."""
         known = {} if self.outline is None else {OUTLINE: self.outline.weight}
-        return {**super().state(), **known}
+        scale = {} if self.spherical else {SCALE: torch.tensor([self.scale], dtype=torch.float64)}
+        curved = {CURVATURE: self.outline.curvature} if isinstance(self.outline, NearOutline) else {}
+        return {**super().state(), **known, **scale, **curved}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load what `state` returned."""
         weights = dict(state)
-        outline = weights.pop(OUTLINE, None)
+        outline, scale, curved = (weights.pop(name, None) for name in (OUTLINE, SCALE, CURVATURE))
         super().restore(weights)
+        if not self.spherical:
+            if scale is None or scale.shape != (1,) or not 0 < float(scale) < math.inf:
+                what = "the scale of the embedding is not a positive number."
+                raise ModelError(what, fix="Get an intact copy, or train again.")
+            self.scale = float(scale)
         if self.outline is not None:
             self.outline = Outline.empty(self.dim) if outline is None else Outline.restored(outline, self.dim)
+            if not self.spherical and len(self.outline.weight):
+                self.outline = NearOutline.completed(self.outline, curved)
 
     def embed_at(self, point: Any) -> Tensor:
-        """Points → (B, dim) on the unit sphere, differentiable in the point."""
-        return functional.normalize(self.encoder(point), dim=1)
+        """Points → (B, dim), on the unit sphere if `spherical`, differentiable in the point."""
+        return self._placed(self.encoder(point))
+
+    def _placed(self, encoded: Tensor) -> Tensor:
+        return functional.normalize(encoded, dim=1) if self.spherical else encoded * self.scale
 
     def _soften(self, point: Any, generator: Generator) -> Any:
         """Move blocks part of the way to other vertices if `soft_points` is not 0."""
@@ -174,6 +221,12 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         return point.replace(
             **{name: convex.soften(getattr(point, name), self.config.soft_points, generator) for name, convex in fields}
         )
+
+
+def spread(embeddings: Tensor) -> float:
+    """The root of the mean squared distance from their mean (B, dim), or 1 if all are equal."""
+    square = (embeddings - embeddings.mean(dim=0)).detach().square().sum(dim=1).mean().item()
+    return math.sqrt(square) if square > NEGLIGIBLE * embeddings.square().sum(dim=1).mean().item() else 1.0
 
 
 class Views:
@@ -189,12 +242,13 @@ class Views:
     def evaluate(self) -> dict[str, float]:
         """The validation loss, and how often a structure's own view is the nearest of all views."""
         anchors, views = (self.processes.spread(self.surrogate.embed, part) for part in (self.outputs, self.views))
+        anchors, views = self.surrogate.compared(anchors, views)
         losses, nearest = [], []
         for first in range(0, len(anchors), CHUNK):
             some = slice(first, first + CHUNK)
             negative = different(self.keys[some], self.keys)
             losses.append(self.surrogate.config.loss(anchors[some], views, negative, first))
-            others = (anchors[some] @ views.T).masked_fill(~negative, -1)
+            others = (anchors[some] @ views.T).masked_fill(~negative, -math.inf)
             nearest.append((anchors[some] * views[some]).sum(dim=1) > others.amax(dim=1))
         own_nearest = torch.cat(nearest).float().mean().item()
         return {"validation_loss": torch.cat(losses).mean().item(), "own_view_nearest": own_nearest}
@@ -209,6 +263,8 @@ STRUCTURES = 20_000
 """The most structures that the model is fitted to."""
 WIDTH = 1024
 """The dimension of the random projection of the parts."""
+MOVED, MOVES = 150, 8000
+"""Structures whose moves, and moves and structures, that a model is fitted to that serves near structures."""
 RIDGE = 0.01
 """The regularisation, relative to the mean square of the projected parts."""
 
@@ -255,6 +311,61 @@ class Outline:
         if not len(self.weight):
             return None
         return PartEnergies(queries @ self.weight.to(queries).T * (-2 / math.sqrt(WIDTH)))
+
+
+class NearOutline(Outline):
+    """A linear model that is used near structures, for embeddings that are not on a sphere.
+
+    For y′ a move away from y, with δ = φ(y′) − φ(y), ‖q − ψ(y′)‖² ≈ ‖q − ψ(y)‖² + 2⟨ψ(y) − q, W δ⟩ + κ ‖δ‖², where κ is
+    the mean of ‖ψ(y′) − ψ(y)‖² over moves divided by that of ‖δ‖².
+    """
+
+    def __init__(self, weight: Tensor, curvature: Tensor) -> None:
+        super().__init__(weight)
+        self.curvature = curvature
+        """κ (1,)."""
+
+    @classmethod
+    def fitted_to_moves(cls, space: OutputSpace[Any, Any], outputs: Any, embed: Callable[[Any], Tensor]) -> NearOutline:
+        """Fit W to structures and their moves, and κ to the moves."""
+        some = outputs[:: max(1, len(outputs) // MOVED)]
+        moved, row = space.moves.list(some)
+        chosen = torch.arange(0, len(moved), max(1, len(moved) // MOVES))
+        moved, row = moved[chosen], row[chosen]
+        both = type(moved).cat([outputs[:MOVES], moved])
+        weight = Outline.fitted(space, both, embed(both)).weight
+        change = (embed(moved) - embed(some)[row]).square().sum(dim=1).mean()
+        parts = (_projected(space, moved) - _projected(space, some)[row]).square().sum(dim=1).mean()
+        return cls(weight, (change.cpu() / parts.clamp(min=torch.finfo(parts.dtype).tiny)).reshape(1))
+
+    @classmethod
+    def completed(cls, outline: Outline, curvature: Tensor | None) -> NearOutline:
+        """The model with a stored κ."""
+        if (
+            curvature is None
+            or curvature.shape != (1,)
+            or not bool((curvature >= 0).all() and curvature.isfinite().all())
+        ):
+            raise ModelError(
+                "the estimate of energies from parts has no curvature.", fix="Get an intact copy, or train again."
+            )
+        return cls(outline.weight, curvature)
+
+    def near(self, queries: Tensor, structures: Any, embeddings: Tensor, space: OutputSpace[Any, Any]) -> PartEnergies:
+        """The estimate for structures that are a move away from structure i, for query i (B, dim)."""
+        kappa = self.curvature.item()
+        slope = 2 * (embeddings - queries) @ self.weight.to(queries).T
+        parts = _projected(space, structures.to("cpu")).to(queries)
+        return PartEnergies((slope - 2 * kappa * parts) / math.sqrt(WIDTH), kappa)
+
+
+class OutlinedDistance(SquaredDistance):
+    """‖q − ψ(y)‖² of a surrogate with a `NearOutline`."""
+
+    def near(self, batch: Any, owner: Tensor | None = None) -> PartEnergies:
+        """The estimate of the outline around the structures."""
+        surrogate: Any = self.surrogate
+        return surrogate.outline.near(self.asked(owner), batch, surrogate.embed(batch), surrogate.space)  # type: ignore[no-any-return]
 
 
 def _projected(space: OutputSpace[Any, Any], batch: Any) -> Tensor:

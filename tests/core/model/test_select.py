@@ -105,7 +105,7 @@ def test_a_predictor_learns_that_copying_is_best_and_keeps_it(tmp_path):
     }
     predictor = StructuredPredictor("sequence", regressor=regressor)
     predictor.fit(words, codes, validation=([f"{word}q" for word in words], codes))
-    assert predictor.model_.regressor.copies is True
+    assert predictor.model_.regressor.way == "copied"
     predictor.save(tmp_path / "model")
     again = StructuredPredictor.load(tmp_path / "model")
     assert again.predict([f"{word}q" for word in words[:9]]) == codes[:9]

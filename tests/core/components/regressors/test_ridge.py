@@ -105,6 +105,62 @@ def test_other_inputs_are_compared_by_their_numbers():
     assert torch.equal(features.times(torch.eye(3)), values)
 
 
+# -- errors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", [1e-2, 1e-6, 1e-9])
+@pytest.mark.parametrize("size", [45, 12])
+def test_predictions_without_a_pair_are_those_of_a_regression_without_it(penalty, size):
+    made, packed, outputs = task(penalties=(penalty,), sketch={"size": size})
+    mapped = made._map(packed[:45]).double()
+    targets = made.surrogate.embed(outputs[:45]).double()
+    values, vectors = torch.linalg.eigh(mapped.T @ mapped)
+    rotated = vectors.T @ mapped.T @ targets
+    found = ridge.left_out(mapped @ vectors, targets, values.clamp(min=0) + 45 * penalty, rotated)
+    for row in range(45):
+        kept = torch.arange(45) != row
+        square = mapped[kept].T @ mapped[kept] + 45 * penalty * torch.eye(mapped.shape[1], dtype=torch.double)
+        expected = mapped[row] @ torch.linalg.solve(square, mapped[kept].T @ targets[kept])
+        torch.testing.assert_close(found[row], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_errors_are_measured_with_enough_pairs_and_can_be_left_out(monkeypatch):
+    recorder = Recorder()
+    made, *_ = task(Context(monitor=recorder), weigh_errors=True)
+    assert made.errors is None
+    assert list(made.ways) == []
+    assert "200 training pairs" in recorder.messages[-1]
+    monkeypatch.setattr(ridge, "LEAST_PAIRS", 45)
+    made, packed, outputs = task(weigh_errors=True)
+    queries = made.predict(packed)
+    truths = made.surrogate.space.relax(outputs)
+    assert list(made.ways) == ["weighted", "plain"]
+    weighted = made.energy(queries).of(outputs)
+    assert made.energy(queries).smooth
+    torch.testing.assert_close(made.energy(queries).at(truths).float(), weighted, rtol=1e-3, atol=1e-4)
+    again = SketchedRidgeRegressor(made.config, made.inputs, made.surrogate)
+    again.restore(made.state())
+    assert torch.equal(again.energy(queries).of(outputs), weighted)
+    made.choose("plain")
+    plain = made.energy(queries).of(outputs)
+    torch.testing.assert_close(plain, (queries - made.surrogate.embed(outputs)).square().sum(dim=1))
+    again.restore(made.state())
+    assert again.errors is None
+    made.choose("weighted")
+    assert torch.equal(made.energy(queries).of(outputs), weighted)
+
+
+def test_errors_are_not_measured_if_all_outputs_are_equal(monkeypatch):
+    monkeypatch.setattr(ridge, "LEAST_PAIRS", 45)
+    made, packed, outputs = task()
+    same, recorder = outputs[torch.zeros(60, dtype=torch.long)], Recorder()
+    config = made.config.model_copy(update={"weigh_errors": True})
+    constant = SketchedRidgeRegressor(config, made.inputs, made.surrogate)
+    constant.fit(given_pairs((packed[:45], same[:45]), (packed[45:], same[45:])), Context(monitor=recorder))
+    assert constant.errors is None
+    assert "all outputs are equal" in recorder.messages[-1]
+
+
 def test_weights_of_another_shape_are_refused():
     made, *_ = task()
     with pytest.raises(ModelError, match="another shape"):

@@ -15,8 +15,16 @@ from recording import Memory, Recorder, Stopped
 
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.components.regressors.nearest import NearestRegressor
-from ele_core.components.regressors.stacked import COPIED, STACKED, StackedRegressor, best_weights, descended_weights
+from ele_core.components.regressors.stacked import (
+    COPIED,
+    STACKED,
+    WEIGHTED,
+    StackedRegressor,
+    best_weights,
+    descended_weights,
+)
 from ele_core.components.surrogates.parts import PartsSurrogate
+from ele_core.energies import WeightedDistance
 from ele_core.errors import ModelError
 from ele_core.runtime.context import Context
 
@@ -166,7 +174,9 @@ def test_the_training_inputs_are_stored_only_if_they_are_needed():
     ("name", "value"),
     [
         ("weights", torch.ones(3)),
-        ("copies", torch.ones(2)),
+        ("way", torch.ones(2)),
+        ("way", torch.tensor([0.5])),
+        ("way", torch.tensor([7.0])),
         ("kernel.weights", torch.zeros(2, 2)),
         ("copying.queries", torch.zeros(40, 5)),
         ("copying.queries", torch.zeros(39, 12)),
@@ -196,6 +206,30 @@ def test_it_is_refused_before_it_is_fitted():
     for made in (StackedRegressor(config, inputs, surrogate), NearestRegressor(None, inputs, surrogate)):
         with pytest.raises(ModelError, match="used before it was fitted"):
             made.predict(train[0])
+
+
+# -- the kernel alone, with energies that weigh its errors ----------------------------------------------------------
+
+MEASURED = {**KERNEL, "weigh_errors": True}
+
+
+def test_the_kernel_with_its_errors_is_one_of_its_ways_if_they_are_measured(monkeypatch):
+    assert list(stack(kernel=MEASURED)[0].ways) == [STACKED, COPIED], "too few pairs"
+    monkeypatch.setattr("ele_core.components.regressors.ridge.LEAST_PAIRS", 30)
+    made, _, validation = stack(kernel=MEASURED)
+    assert list(made.ways) == [STACKED, COPIED, WEIGHTED]
+    assert list(stack(kernel=MEASURED, copying=None)[0].ways) == [STACKED, WEIGHTED]
+    for way, weighs in ((WEIGHTED, True), (STACKED, False), (WEIGHTED, True)):
+        made.choose(way)
+        assert isinstance(made.energy(made.predict(validation[0])), WeightedDistance) is weighs
+    assert torch.equal(made.predict(validation[0]), made.parts["kernel"].predict(validation[0]))
+    again = fresh(made)
+    state = made.state()
+    again.restore(state)
+    assert not any(name.startswith(("network.", "copying.")) for name in state)
+    queries = made.predict(validation[0])
+    assert torch.equal(again.predict(validation[0]), queries)
+    assert torch.equal(again.energy(queries).of(validation[1]), made.energy(queries).of(validation[1]))
 
 
 # -- stopping -----------------------------------------------------------------------------------------------------
