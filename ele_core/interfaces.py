@@ -29,8 +29,18 @@ from ele_core.numerics.keys import hash_rows, same_keys
 from ele_core.numerics.sets import ConvexSet
 from ele_core.numerics.sparse import PartEnergies, SparseRows, flat_rows, nearest_rows
 from ele_core.numerics.tensors import Tensors
-from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Candidates, Decoding, Drawing, Metric, Problem, Reads, Stage, TrainingData, Variant
+from ele_core.types import (
+    Candidates,
+    Decoding,
+    Drawing,
+    Metric,
+    PlannedStage,
+    Problem,
+    Reads,
+    Stage,
+    TrainingData,
+    Variant,
+)
 
 if TYPE_CHECKING:
     from ele_core.numerics.error_model import ErrorModel
@@ -404,12 +414,12 @@ class Regressor(Learner):
         self.surrogate = surrogate
 
     @property
-    def ways(self) -> Sequence[str]:
-        """The ways to predict that `choose` switches between, the usual first; validation pairs decide between them."""
+    def modes(self) -> Sequence[str]:
+        """The ways to predict between which `use_mode` switches, the usual first; validation pairs decide."""
         return ()
 
-    def choose(self, way: str) -> None:
-        """Predict in this one of the `ways` from now on."""
+    def use_mode(self, mode: str) -> None:
+        """Predict in this one of the `modes` from now on."""
         raise NotImplementedError(f"{type(self).__name__} has only one way to predict")
 
     @abstractmethod

@@ -27,6 +27,7 @@ REPLACED: Mapping[str, Mapping[str, str]] = {
         ),
         "compact": "`stored`",
     },
+    "Regressor": {"ways": "`modes`", "choose": "`use_mode`"},
     "Decoder": {"needs_gradient": "`accepts(energy)`, which refuses an energy that is not `smooth`"},
     "InputSpace": dict.fromkeys(("takes_vectors", "default_for_vectors", "takes_arrays"), "the attribute `reads`"),
 }

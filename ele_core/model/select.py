@@ -1,4 +1,4 @@
-"""Choose what predicts best on validation pairs: the way of the regressor, and the decoder."""
+"""Choose what predicts best on validation pairs: the mode of the regressor, and the decoder."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from ele_core.types import Choice
 class Tried:
     """One way to predict, and the mean of the deciding metric on validation pairs."""
 
-    way: str
+    mode: str
     decoder: Choice
     value: float
 
     def __str__(self) -> str:
-        with_way = f"{self.way}, " if self.way else ""
-        return f"{with_way}{self.decoder.name} {self.value:.3g}"
+        with_mode = f"{self.mode}, " if self.mode else ""
+        return f"{with_mode}{self.decoder.name} {self.value:.3g}"
 
 
 def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> Model:
-    """Return the model with the decoder and the way of its regressor that predict best; report what was tried.
+    """Return the model with the decoder and the mode of its regressor that predict best; report what was tried.
 
-    If no decoders are to be tried, the regressor keeps its usual way.
+    If no decoders are to be tried, the regressor keeps its usual mode.
     """
     config = model.config
     decoders = [decoder_of(config, name) for name in config.selection.decoders] or [config.decoder]
-    ways = list(model.regressor.ways) or [""]
-    if len(decoders) * len(ways) == 1 or not config.selection.decoders:
-        if ways[0]:
-            model.regressor.choose(ways[0])
+    modes = list(model.regressor.modes) or [""]
+    if len(decoders) * len(modes) == 1 or not config.selection.decoders:
+        if modes[0]:
+            model.regressor.use_mode(modes[0])
         return model
     metric = deciding(model.space)
     inputs = inputs[: config.selection.pairs]
     truths = truths.part(0, len(inputs))
     quiet = dataclasses.replace(context, work=Work())
     tried = []
-    for way in ways:
-        if way:
-            model.regressor.choose(way)
+    for mode in modes:
+        if mode:
+            model.regressor.use_mode(mode)
         queries = model.regressor.predict(inputs)
         for decoder in decoders:
             predicted = model.decode(queries, decoder, context=quiet).best
             value = measure(model.space, predicted, truths, quiet)[metric.name].float().mean().item()
-            tried.append(Tried(way, decoder, value))
+            tried.append(Tried(mode, decoder, value))
     best = min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
-    if best.way:
-        model.regressor.choose(best.way)
+    if best.mode:
+        model.regressor.use_mode(best.mode)
     listed = "; ".join(map(str, tried))
     context.monitor.message(f"{metric.name} on {len(truths)} validation pairs: {listed}. Chosen: {best}")
     return dataclasses.replace(model, config=config.model_copy(update={"decoder": best.decoder}))

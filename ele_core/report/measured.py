@@ -21,8 +21,7 @@ from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
-from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Metric
+from ele_core.types import Metric, PlannedStage
 
 TEXTS = ("input", "prediction", "truth")
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from ele_core.display.text import harmless
 from ele_core.errors import ConfigError
 from ele_core.files.atomic import write_text
-from ele_core.runtime.progress import PlannedStage, Timetable
+from ele_core.runtime.progress import Timetable
+from ele_core.types import PlannedStage
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Callable, Sequence
 
 from ele_core.display.text import in_words, listed
+from ele_core.types import PlannedStage
 
 BAR = 30
 """Characters of a full bar."""
-
-
-@dataclasses.dataclass(frozen=True)
-class PlannedStage:
-    """A stage that is still to come: its name, its number of steps, and how many examples a step works on."""
-
-    name: str
-    steps: int | None = None
-    """None: not known."""
-    examples: int = 0
-    """Used to guess the time of a step before the stage has begun; 0: no guess is possible."""
 
 
 class Timetable:

@@ -29,7 +29,7 @@ from ele_core.testing.networks import (
     restored,
     state_of,
 )
-from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
+from ele_core.testing.results import Broken, Check, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     SEED,
     points,
@@ -269,7 +269,13 @@ def check_surrogate_fits_any_outputs(surrogate: Surrogate) -> None:
         require(same_state(usual.state(), other.state()), "`fit` learns only from the first output")
 
 
-SURROGATE_CHECKS = (*MAPPED, *laws_in(globals(), "check_surrogate_"), *FITTED, *COMMON, check_model_saves_and_loads)
+SURROGATE_CHECKS: tuple[Check, ...] = (
+    *MAPPED,
+    *laws_in(globals(), "check_surrogate_"),
+    *FITTED,
+    *COMMON,
+    check_model_saves_and_loads,
+)
 
 
 def check_surrogate(surrogate: Surrogate, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
@@ -282,17 +288,17 @@ def check_surrogate(surrogate: Surrogate, expected_failures: Mapping[str, str] |
 
 @after(check_state_is_complete)
 def check_regressor_ways_can_be_chosen(regressor: Regressor) -> None:
-    """After `choose`, each of the `ways` gives finite queries, and a restored regressor predicts in the chosen way."""
-    if not regressor.ways:
+    """After `use_mode`, each of the `modes` gives finite queries, and a restored regressor uses the chosen one."""
+    if not regressor.modes:
         raise NotApplicable("the regressor has only one way to predict")
     inputs = packed(regressor.inputs)
-    for way in regressor.ways:
+    for mode in regressor.modes:
         chosen = restored(fresh_of(regressor, seed=99), state_of(regressor))
-        chosen.choose(way)
+        chosen.use_mode(mode)
         found = chosen.predict(inputs)
-        require(found.isfinite().all(), f"a query is not finite in the way '{way}'")
+        require(found.isfinite().all(), f"a query is not finite in the mode '{mode}'")
         again = restored(fresh_of(regressor, seed=98), state_of(chosen))
-        require(torch.equal(again.predict(inputs), found), f"a restored regressor forgets the chosen way '{way}'")
+        require(torch.equal(again.predict(inputs), found), f"a restored regressor forgets the chosen mode '{mode}'")
 
 
 @after(check_fit_leaves_its_data_alone)
@@ -341,7 +347,13 @@ def learned(regressor: Regressor, x: Any, y: Any, partner: Tensor, order: Tensor
     return predicted.double()
 
 
-REGRESSOR_CHECKS = (*MAPPED, *FITTED, *laws_in(globals(), "check_regressor_"), *COMMON, check_model_saves_and_loads)
+REGRESSOR_CHECKS: tuple[Check, ...] = (
+    *MAPPED,
+    *FITTED,
+    *laws_in(globals(), "check_regressor_"),
+    *COMMON,
+    check_model_saves_and_loads,
+)
 
 
 def check_regressor(regressor: Regressor, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

@@ -17,9 +17,8 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
-from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
-from ele_core.types import Choice, Stage, Takes, TrainingData
+from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
 ENSEMBLE = Stage("ensemble", decides="validation_error")
 MOST = 64

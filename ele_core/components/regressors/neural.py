@@ -18,8 +18,7 @@ from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
-from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Choice, Source, Stage, Takes, TrainingData
+from ele_core.types import Choice, PlannedStage, Source, Stage, Takes, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
 ERRORS = "errors."

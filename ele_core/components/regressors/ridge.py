@@ -67,13 +67,13 @@ class SketchedRidgeRegressor(Regressor):
         self.measured: ErrorModel | None = None
 
     @property
-    def ways(self) -> Sequence[str]:
+    def modes(self) -> Sequence[str]:
         """With energies that weigh errors and without, if errors were measured."""
         return () if self.measured is None else [WEIGHTED, PLAIN]
 
-    def choose(self, way: str) -> None:
+    def use_mode(self, mode: str) -> None:
         """Weigh errors or not; a model that does not is saved without them."""
-        self.errors = self.measured if way == WEIGHTED else None
+        self.errors = self.measured if mode == WEIGHTED else None
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the inputs, add up ZᵀZ and ZᵀΨ chunk by chunk, and solve for the best penalty."""

@@ -20,19 +20,18 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
-from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
-from ele_core.types import Choice, Stage, Takes, TrainingData
+from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
 STACKED, COPIED, WEIGHTED = "stacked", "copied", "weighted"
-WAYS = (STACKED, COPIED, WEIGHTED)
-"""A way is stored as its place here."""
+MODES = (STACKED, COPIED, WEIGHTED)
+"""A mode is stored as its place here."""
 Error = Callable[[Tensor], Tensor]
 """The mean error of queries (B, dim), as a scalar."""
 STEPS = 20
 """Steps that look for the weights of least energy: there are two or three weights."""
 UNDECIDED = -1.0
-"""Stored instead of a way if none was chosen yet."""
+"""Stored instead of a mode if none was chosen yet."""
 
 
 class StackedRegressor(Regressor):
@@ -75,20 +74,20 @@ class StackedRegressor(Regressor):
             if choice is not None
         }
         self.weights = [0.0] * len(self._stacked)
-        self.way: str | None = None
+        self.mode: str | None = None
 
     @property
-    def ways(self) -> Sequence[str]:
+    def modes(self) -> Sequence[str]:
         """The sum of all regressors, copying alone, or the kernel alone with energies that weigh its errors."""
         kernel = self.parts.get("kernel")
         others = {COPIED: "copying" in self.parts, WEIGHTED: kernel is not None and kernel.errors is not None}
-        found = [STACKED, *(way for way, there in others.items() if there)]
+        found = [STACKED, *(mode for mode, there in others.items() if there)]
         return found if len(found) > 1 else ()
 
-    def choose(self, way: str) -> None:
+    def use_mode(self, mode: str) -> None:
         """Use the sum, copying alone, or the kernel alone with its errors."""
-        self.way = way
-        self.errors = self.parts["kernel"].errors if way == WEIGHTED else None
+        self.mode = mode
+        self.errors = self.parts["kernel"].errors if mode == WEIGHTED else None
 
     @property
     def _stacked(self) -> list[str]:
@@ -144,8 +143,8 @@ class StackedRegressor(Regressor):
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are."""
-        if self.way in (COPIED, WEIGHTED):
-            return self.parts["copying" if self.way == COPIED else "kernel"].predict(inputs)
+        if self.mode in (COPIED, WEIGHTED):
+            return self.parts["copying" if self.mode == COPIED else "kernel"].predict(inputs)
         if not self._used():
             raise ModelError("the regressor was used before it was fitted.", fix="Call `fit` first.")
         query: Tensor = torch.stack([weight * self.parts[name].predict(inputs) for name, weight in self._used()]).sum(0)
@@ -154,33 +153,33 @@ class StackedRegressor(Regressor):
     def state(self) -> dict[str, Tensor]:
         """The weights and the state of every regressor.
 
-        Once `choose` was called, what is not used is left out: `copying` holds all training inputs.
+        Once `use_mode` was called, what is not used is left out: `copying` holds all training inputs.
         """
-        unused = {} if self.way is None else {"copying": self.way != COPIED, "network": self.way == WEIGHTED}
+        unused = {} if self.mode is None else {"copying": self.mode != COPIED, "network": self.mode == WEIGHTED}
         kept = [name for name in self.parts if not unused.get(name, False) or self._stacked == [name]]
         states = [prefixed(name, self.parts[name].state()) for name in kept]
-        way = UNDECIDED if self.way is None else float(WAYS.index(self.way))
-        mixed = {"weights": torch.tensor(self.weights), "way": torch.tensor([way])}
+        mode = UNDECIDED if self.mode is None else float(MODES.index(self.mode))
+        mixed = {"weights": torch.tensor(self.weights), "mode": torch.tensor([mode])}
         return {**mixed, **{key: value for state in states for key, value in state.items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights and the regressors that are used."""
-        if state["weights"].shape != (len(self.weights),) or state["way"].shape != (1,):
+        if state["weights"].shape != (len(self.weights),) or state["mode"].shape != (1,):
             raise ModelError(
                 "the weights of the regressors have another shape.", fix="Get an intact copy, or train again."
             )
-        place = state["way"].item()
-        if place not in (UNDECIDED, *range(len(WAYS))):
-            raise ModelError("the way of the regressor is not known.", fix="Get an intact copy, or train again.")
+        place = state["mode"].item()
+        if place not in (UNDECIDED, *range(len(MODES))):
+            raise ModelError("the mode of the regressor is not known.", fix="Get an intact copy, or train again.")
         needed = {COPIED: list(self.parts), WEIGHTED: ["kernel"]}
-        self.weights, way = state["weights"].tolist(), None if place == UNDECIDED else WAYS[int(place)]
+        self.weights, mode = state["weights"].tolist(), None if place == UNDECIDED else MODES[int(place)]
         for name, part in self.parts.items():
             own = Snapshot(state).part(name)
-            if own or name in needed.get(way or STACKED, self._stacked):
+            if own or name in needed.get(mode or STACKED, self._stacked):
                 part.restore(own)
-        self.way = None
-        if way is not None:
-            self.choose(way)
+        self.mode = None
+        if mode is not None:
+            self.use_mode(mode)
 
     def to(self, device: torch.device) -> Self:
         """Move every regressor."""

@@ -25,8 +25,7 @@ from ele_core.numerics.sparse import PartEnergies, signs
 from ele_core.optional import PartMoves
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
-from ele_core.runtime.progress import PlannedStage
-from ele_core.types import Choice, Stage, Takes, TrainingData
+from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
 OUTLINE, CURVATURE, SCALE = "outline", "outline_curvature", "embedding_scale"
 """The names in `state` of the linear model of the embedding, of its curvature, and of the scale."""

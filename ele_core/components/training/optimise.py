@@ -21,9 +21,8 @@ from ele_core.display.text import in_words
 from ele_core.errors import TrainingError, counted
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
-from ele_core.runtime.progress import PlannedStage
 from ele_core.runtime.work import Snapshot, prefixed
-from ele_core.types import Stage
+from ele_core.types import PlannedStage, Stage
 
 PROVISIONAL = 1000
 """Steps that the learning rate is computed for while it is not known how many fit into `minutes`."""

@@ -1,4 +1,4 @@
-"""The decoder and the way of the regressor are chosen by their predictions on validation pairs."""
+"""The decoder and the mode of the regressor are chosen by their predictions on validation pairs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ OUTPUTS = ["a", "bb", "ccc", "abc", "cab", "bca"]
 
 
 class TwoWays:
-    """A regressor that is right in one of its ways."""
+    """A regressor that is right in one of its modes."""
 
     def __init__(self, right: str, queries: torch.Tensor) -> None:
-        self.right, self.queries, self.way = right, queries, ""
-        self.ways, self.errors = ["stacked", "copied"], None
+        self.right, self.queries, self.mode = right, queries, ""
+        self.modes, self.errors = ["stacked", "copied"], None
 
-    def choose(self, way: str) -> None:
-        self.way = way
+    def use_mode(self, mode: str) -> None:
+        self.mode = mode
 
     def predict(self, _: Any) -> torch.Tensor:
-        return self.queries if self.way == self.right else self.queries.flip(0)
+        return self.queries if self.mode == self.right else self.queries.flip(0)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def selected(fitted: Model, right: str, decoders: tuple[str, ...]) -> tuple[Mode
 @pytest.mark.parametrize("right", ["stacked", "copied"])
 def test_the_better_way_is_chosen_and_told(fitted, right):
     _, regressor, recorder = selected(fitted, right, ("search", "candidates"))
-    assert regressor.way == right
+    assert regressor.mode == right
     (told,) = recorder.messages
     assert told.startswith("edit_distance on 6 validation pairs: stacked, search ")
     assert f"Chosen: {right}, search 0" in told, "of equals the first"
@@ -69,7 +69,7 @@ def test_the_better_decoder_becomes_that_of_the_model(fitted):
 def test_nothing_is_tried_without_decoders_to_try(fitted):
     model, regressor, recorder = selected(fitted, "copied", ())
     assert model.config.decoder == fitted.config.decoder
-    assert regressor.way == "stacked", "the usual one"
+    assert regressor.mode == "stacked", "the usual one"
     assert recorder.messages == []
 
 
@@ -105,7 +105,7 @@ def test_a_predictor_learns_that_copying_is_best_and_keeps_it(tmp_path):
     }
     predictor = StructuredPredictor("sequence", regressor=regressor)
     predictor.fit(words, codes, validation=([f"{word}q" for word in words], codes))
-    assert predictor.model_.regressor.way == "copied"
+    assert predictor.model_.regressor.mode == "copied"
     predictor.save(tmp_path / "model")
     again = StructuredPredictor.load(tmp_path / "model")
     assert again.predict([f"{word}q" for word in words[:9]]) == codes[:9]

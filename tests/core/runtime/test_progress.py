@@ -7,7 +7,8 @@ import io
 import pytest
 
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor
-from ele_core.runtime.progress import PlannedStage, Timetable
+from ele_core.runtime.progress import Timetable
+from ele_core.types import PlannedStage
 
 
 class Clock:

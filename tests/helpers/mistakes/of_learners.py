@@ -498,11 +498,11 @@ class SavesNothing(PlainRegressor):
 
 @caught_by("check_regressor_ways_can_be_chosen")
 class ForgetsItsWay(PlainRegressor):
-    ways = ("plain", "doubled")
+    modes = ("plain", "doubled")
     factor = 1.0
 
-    def choose(self, way):
-        self.factor = 2.0 if way == "doubled" else 1.0
+    def use_mode(self, mode):
+        self.factor = 2.0 if mode == "doubled" else 1.0
 
     def predict(self, inputs):
         return self.factor * super().predict(inputs)

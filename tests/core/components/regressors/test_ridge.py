@@ -128,25 +128,25 @@ def test_errors_are_measured_with_enough_pairs_and_can_be_left_out(monkeypatch):
     recorder = Recorder()
     made, *_ = task(Context(monitor=recorder), weigh_errors=True)
     assert made.errors is None
-    assert list(made.ways) == []
+    assert list(made.modes) == []
     assert "200 training pairs" in recorder.messages[-1]
     monkeypatch.setattr(ridge, "LEAST_PAIRS", 45)
     made, packed, outputs = task(weigh_errors=True)
     queries = made.predict(packed)
     truths = made.surrogate.space.relax(outputs)
-    assert list(made.ways) == ["weighted", "plain"]
+    assert list(made.modes) == ["weighted", "plain"]
     weighted = made.energy(queries).of(outputs)
     assert made.energy(queries).smooth
     torch.testing.assert_close(made.energy(queries).at(truths).float(), weighted, rtol=1e-3, atol=1e-4)
     again = SketchedRidgeRegressor(made.config, made.inputs, made.surrogate)
     again.restore(made.state())
     assert torch.equal(again.energy(queries).of(outputs), weighted)
-    made.choose("plain")
+    made.use_mode("plain")
     plain = made.energy(queries).of(outputs)
     torch.testing.assert_close(plain, (queries - made.surrogate.embed(outputs)).square().sum(dim=1))
     again.restore(made.state())
     assert again.errors is None
-    made.choose("weighted")
+    made.use_mode("weighted")
     assert torch.equal(made.energy(queries).of(outputs), weighted)
 
 

@@ -135,10 +135,10 @@ def test_its_stages_are_reported_under_the_names_of_its_parts():
 
 def test_copying_is_one_of_its_ways_only_if_it_is_there():
     made, train, _ = stack()
-    assert list(made.ways) == [STACKED, COPIED]
-    made.choose(COPIED)
+    assert list(made.modes) == [STACKED, COPIED]
+    made.use_mode(COPIED)
     assert torch.equal(made.predict(train[0][:5]), made.surrogate.embed(train[1][:5])), "their own outputs"
-    assert list(stack(copying=None)[0].ways) == []
+    assert list(stack(copying=None)[0].modes) == []
 
 
 def test_it_needs_at_least_one_part():
@@ -149,24 +149,24 @@ def test_it_needs_at_least_one_part():
 # -- saving -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [STACKED, COPIED, None])
-def test_a_restored_one_predicts_the_same_and_can_still_choose(way):
+@pytest.mark.parametrize("mode", [STACKED, COPIED, None])
+def test_a_restored_one_predicts_the_same_and_can_still_choose(mode):
     made, train, validation = stack()
-    if way is not None:
-        made.choose(way)
+    if mode is not None:
+        made.use_mode(mode)
     again = fresh(made)
     again.restore(made.state())
     assert torch.equal(again.predict(validation[0]), made.predict(validation[0]))
-    if way is None:  # a training that was stopped before the choice
-        again.choose(COPIED)
+    if mode is None:  # a training that was stopped before the choice
+        again.use_mode(COPIED)
         assert torch.equal(again.predict(train[0][:3]), made.surrogate.embed(train[1][:3]))
 
 
 def test_the_training_inputs_are_stored_only_if_they_are_needed():
     made, *_ = stack()
-    made.choose(STACKED)
+    made.use_mode(STACKED)
     assert not any(name.startswith("copying.") for name in made.state())
-    made.choose(COPIED)
+    made.use_mode(COPIED)
     assert len(made.state()["copying.inputs.values"]) == 40
 
 
@@ -174,9 +174,9 @@ def test_the_training_inputs_are_stored_only_if_they_are_needed():
     ("name", "value"),
     [
         ("weights", torch.ones(3)),
-        ("way", torch.ones(2)),
-        ("way", torch.tensor([0.5])),
-        ("way", torch.tensor([7.0])),
+        ("mode", torch.ones(2)),
+        ("mode", torch.tensor([0.5])),
+        ("mode", torch.tensor([7.0])),
         ("kernel.weights", torch.zeros(2, 2)),
         ("copying.queries", torch.zeros(40, 5)),
         ("copying.queries", torch.zeros(39, 12)),
@@ -186,7 +186,7 @@ def test_the_training_inputs_are_stored_only_if_they_are_needed():
 )
 def test_a_state_of_another_shape_is_refused(name, value):
     made, *_ = stack()
-    made.choose(COPIED)
+    made.use_mode(COPIED)
     with pytest.raises(ModelError):
         fresh(made).restore({**made.state(), name: value})
 
@@ -194,7 +194,7 @@ def test_a_state_of_another_shape_is_refused(name, value):
 @pytest.mark.parametrize("missing", ["copying.", "kernel.", "network."])
 def test_a_state_without_a_part_that_is_used_is_refused(missing):
     made, *_ = stack()
-    made.choose(COPIED)
+    made.use_mode(COPIED)
     state = {name: value for name, value in made.state().items() if not name.startswith(missing)}
     with pytest.raises((ModelError, KeyError, RuntimeError)):
         fresh(made).restore(state)
@@ -214,13 +214,13 @@ MEASURED = {**KERNEL, "weigh_errors": True}
 
 
 def test_the_kernel_with_its_errors_is_one_of_its_ways_if_they_are_measured(monkeypatch):
-    assert list(stack(kernel=MEASURED)[0].ways) == [STACKED, COPIED], "too few pairs"
+    assert list(stack(kernel=MEASURED)[0].modes) == [STACKED, COPIED], "too few pairs"
     monkeypatch.setattr("ele_core.components.regressors.ridge.LEAST_PAIRS", 30)
     made, _, validation = stack(kernel=MEASURED)
-    assert list(made.ways) == [STACKED, COPIED, WEIGHTED]
-    assert list(stack(kernel=MEASURED, copying=None)[0].ways) == [STACKED, WEIGHTED]
-    for way, weighs in ((WEIGHTED, True), (STACKED, False), (WEIGHTED, True)):
-        made.choose(way)
+    assert list(made.modes) == [STACKED, COPIED, WEIGHTED]
+    assert list(stack(kernel=MEASURED, copying=None)[0].modes) == [STACKED, WEIGHTED]
+    for mode, weighs in ((WEIGHTED, True), (STACKED, False), (WEIGHTED, True)):
+        made.use_mode(mode)
         assert isinstance(made.energy(made.predict(validation[0])), WeightedDistance) is weighs
     assert torch.equal(made.predict(validation[0]), made.parts["kernel"].predict(validation[0]))
     again = fresh(made)
