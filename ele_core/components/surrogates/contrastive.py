@@ -152,8 +152,9 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         """
         if self.spherical:
             return anchors, views
-        size = spread(anchors)
-        anchors, views = ((part - anchors.mean(dim=0)) / size for part in (anchors, views))
+        mean = anchors.mean(dim=0)
+        size = (anchors - mean).square().sum(dim=1).mean().clamp(min=torch.finfo(anchors.dtype).tiny).sqrt()
+        anchors, views = ((part - mean) / size for part in (anchors, views))
         ones = torch.ones_like(anchors[:, :1])
         return torch.cat([anchors, ones], 1), torch.cat([views, -0.5 * views.square().sum(dim=1, keepdim=True)], 1)
 
@@ -224,7 +225,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
 
 def spread(embeddings: Tensor) -> float:
     """The root of the mean squared distance from their mean (B, dim), or 1 if all are equal."""
-    square = (embeddings - embeddings.mean(dim=0)).detach().square().sum(dim=1).mean().item()
+    square = (embeddings - embeddings.mean(dim=0)).square().sum(dim=1).mean().item()
     return math.sqrt(square) if square > NEGLIGIBLE * embeddings.square().sum(dim=1).mean().item() else 1.0
 
 
