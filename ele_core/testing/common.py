@@ -320,7 +320,10 @@ def section_of(component: Component) -> Table:
 def shortened(registry: Registry, kind: Any, section: Table) -> Table:
     """The section with the shortest training, if its component has such options."""
     fields = registry.get(kind, section["name"]).Config.model_fields
-    return {**section, "training": {**section.get("training", {}), **QUICK}} if "training" in fields else section
+    training = section.get("training", {})
+    if "training" not in fields or training is None:
+        return section
+    return {**section, "training": {**training, **QUICK}}
 
 
 def fitting_backbone(registry: Registry, inputs: Component | None) -> Table:

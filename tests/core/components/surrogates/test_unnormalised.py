@@ -13,6 +13,7 @@ from ele_core.components.surrogates.contrastive import ContrastiveSurrogate, Vie
 from ele_core.energies import WeightedDistance
 from ele_core.errors import ModelError
 from ele_core.runtime.context import Context
+from ele_core.testing import check_surrogate
 from ele_sequences.number_words import spell
 from ele_sequences.space import SequenceSpace
 
@@ -57,6 +58,10 @@ def test_without_training_the_weights_stay_and_nothing_is_planned():
     made.fit(outputs_only(outputs(40), outputs(10)), Context())
     assert all(torch.equal(value, before[name]) for name, value in made.encoder.state_dict().items())
     assert made.planned(100, 0) == []
+
+
+def test_it_keeps_the_laws():
+    assert [str(result) for result in check_surrogate(surrogate()) if result.status == "failed"] == []
 
 
 def test_training_lessens_the_contrastive_loss_of_other_structures():
