@@ -29,22 +29,12 @@ from ele_core.numerics.keys import hash_rows, same_keys
 from ele_core.numerics.sets import ConvexSet
 from ele_core.numerics.sparse import PartEnergies, SparseRows, flat_rows, nearest_rows
 from ele_core.numerics.tensors import Tensors
-from ele_core.types import (
-    Candidates,
-    Decoding,
-    Drawing,
-    Metric,
-    PlannedStage,
-    Problem,
-    Reads,
-    Stage,
-    TrainingData,
-    Variant,
-)
+from ele_core.types import Drawing, Metric, PlannedStage
 
 if TYPE_CHECKING:
     from ele_core.numerics.error_model import ErrorModel
     from ele_core.runtime.context import Context
+    from ele_core.types import Candidates, Decoding, Problem, Reads, Stage, TrainingData, Variant
 
 Y = TypeVar("Y")  # the user's output objects
 X = TypeVar("X")  # the user's input objects

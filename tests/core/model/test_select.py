@@ -13,6 +13,7 @@ from ele_core import StructuredPredictor
 from ele_core.config import SelectionConfig
 from ele_core.data.truths import Truths
 from ele_core.errors import ConfigError, UnknownComponent
+from ele_core.interfaces import Surrogate
 from ele_core.model.model import Model
 from ele_core.model.select import select
 from ele_core.runtime.context import Context
@@ -21,11 +22,12 @@ INPUTS = ["one", "two", "three", "four", "five", "six"]
 OUTPUTS = ["a", "bb", "ccc", "abc", "cab", "bca"]
 
 
-class TwoWays:
+class TwoModes:
     """A regressor that is right in one of its modes."""
 
-    def __init__(self, right: str, queries: torch.Tensor) -> None:
+    def __init__(self, right: str, queries: torch.Tensor, surrogate: Surrogate) -> None:
         self.right, self.queries, self.mode = right, queries, ""
+        self.energy = surrogate.energy
         self.modes, self.errors = ["stacked", "copied"], None
 
     def use_mode(self, mode: str) -> None:
@@ -41,9 +43,9 @@ def fitted() -> Model:
     return predictor.fit(INPUTS * 2, OUTPUTS * 2, validation=1).model_
 
 
-def selected(fitted: Model, right: str, decoders: tuple[str, ...]) -> tuple[Model, TwoWays, Recorder]:
+def selected(fitted: Model, right: str, decoders: tuple[str, ...]) -> tuple[Model, TwoModes, Recorder]:
     outputs, recorder = fitted.space.pack(OUTPUTS), Recorder()
-    regressor = TwoWays(right, fitted.surrogate.embed(outputs))
+    regressor = TwoModes(right, fitted.surrogate.embed(outputs), fitted.surrogate)
     config = fitted.config.model_copy(update={"selection": SelectionConfig(decoders=decoders)})
     model = dataclasses.replace(fitted, config=config, regressor=regressor)
     packed = fitted.inputs.pack(INPUTS)
@@ -51,7 +53,7 @@ def selected(fitted: Model, right: str, decoders: tuple[str, ...]) -> tuple[Mode
 
 
 @pytest.mark.parametrize("right", ["stacked", "copied"])
-def test_the_better_way_is_chosen_and_told(fitted, right):
+def test_the_better_mode_is_chosen_and_told(fitted, right):
     _, regressor, recorder = selected(fitted, right, ("search", "candidates"))
     assert regressor.mode == right
     (told,) = recorder.messages
