@@ -438,9 +438,9 @@ class Decoder(Component, ABC):
     traces: ClassVar[bool] = False
     """Whether `decode` can record a `Trace`; only then is it given the argument `trace`."""
     trace_note: ClassVar[str] = ""
-    """What the steps of a trace are, in a sentence or two that the report shows beside them."""
+    """What the steps of a trace are, a short text that the report shows beside them."""
     uses_candidates: ClassVar[bool] = True
-    """Whether `decode` looks at the candidates; if so, their energies also tell how far an answer can be trusted."""
+    """Whether `decode` looks at the candidates; if so, their energies count for confidence too."""
 
     def accepts(self, energy: Energy) -> None:
         """Raise `ConfigError` if this decoder cannot work with such energies, such as those that are not `smooth`."""

@@ -25,7 +25,7 @@ class Task(Component, ABC):
     studies: ClassVar[Sequence[Study]] = ()
     """The tables and figures that `ele reproduce` makes."""
     ranges: ClassVar[Mapping[str, Range]] = {}
-    """The ranges that `ele tune` searches, by option; options that the configuration does not have are left out."""
+    """The ranges that `ele tune` searches, by option; options that the configuration does not have are skipped."""
 
     @classmethod
     @abstractmethod

@@ -59,7 +59,7 @@ class Takes:
 
 
 MOST_LAYERS = 1024
-"""The most layers that an option may ask for: several times as many as the deepest networks in use have.
+"""Maximum number of layers that an option may ask for: several times as many as the deepest networks in use have.
 
 It protects from the configuration of somebody else's model. Widths are compared with the stored weights before memory
 is allocated, but for this comparison the layers must be built, and a billion of them cannot be.

@@ -32,7 +32,7 @@ from ele_sequences.tokens import NAMES, find_separator, split_tokens, unused_sep
 GAP = "·"
 """Drawn for a token that the sequence lacks and the other one has."""
 LONGEST_SHOWN = 80
-"""The most characters or tokens of an output that an error shows."""
+"""Maximum number of characters or tokens of an output that an error shows."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 NAMES = {", ": "commas and spaces", ",": "commas", " ": "spaces"}
 """What may separate tokens, in the order in which it is tried, and how it is called."""
 MOST_TOKENS = 1000
-"""The most different tokens of a data set: texts with more are read as characters."""
+"""Maximum number of different tokens in a data set: texts with more are read as characters."""
 THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 """A number such as 1,234,567, whose commas separate no tokens."""
 

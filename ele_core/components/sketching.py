@@ -19,7 +19,7 @@ from ele_core.runtime.context import Context
 CHUNK = 2048
 """Objects whose features are in memory at once."""
 NEGLIGIBLE = 1e-10
-"""Eigenvalues below this share of the greatest are rounding errors: their directions are left out."""
+"""Eigenvalues below this share of the greatest are rounding errors: their directions are dropped."""
 LARGEST_SKETCH = 1 << 16
 TANIMOTO = -1.0
 """The stored width of a kernel that was `natural` and turned out to be Tanimoto's."""

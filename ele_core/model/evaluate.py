@@ -59,7 +59,7 @@ class Evaluation:
     given: Sequence[str] = ()
     """The names of the constraints that predictions had to satisfy as the truths do."""
     trust: Trust | None = dataclasses.field(default=None, repr=False)
-    """How far the answers can be trusted, if the model is calibrated for them."""
+    """The confidence of the answers, if the model is calibrated for them."""
     assessment: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What confidence and prediction sets are worth on these examples: see `ele_core.model.trust.assess`."""
 

@@ -43,7 +43,7 @@ class Model:
     candidates: Candidates | None = None
     device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
     calibration: Calibration | None = None
-    """How far predictions can be trusted; None: not known."""
+    """The calibrated confidence of predictions; None: not calibrated."""
     seed: int = 0
     """The seed of first weights."""
     decoders: dict[str, Decoder] = dataclasses.field(default_factory=dict, repr=False)

@@ -171,7 +171,7 @@ class Searched:
 
 
 def together(found: Nearest, source: OutputFile, context: Context) -> Nearest:
-    """Join what all processes found, and count the rows that they left out."""
+    """Join what all processes found, and count the rows that they skipped."""
     if context.processes.count == 1:
         return found
     own = {"distances": found.distances.cpu(), "rows": found.rows.cpu(), "left_out": torch.tensor(source.left_out)}

@@ -36,7 +36,7 @@ class Request:
     promise: Promise | None = None
     """What prediction sets shall hold; needs a calibrated model."""
     least_confidence: float = 0.0
-    """Answers of less confidence are left out; needs a calibrated model."""
+    """Answers of less confidence are omitted; needs a calibrated model."""
     trace: bool = False
     """Whether to record the path of the decoder."""
 

@@ -97,13 +97,13 @@ class Predictions(Sequence[Prediction]):
     unlike_training: Mapping[int, str] = dataclasses.field(default_factory=dict)
     """Position of an input that is unlike those of the training → the reason."""
     trust: Trust | None = dataclasses.field(default=None, repr=False)
-    """How far the answers can be trusted, in the order of `decoding`; None: the model is not calibrated for them."""
+    """The confidence of the answers, in the order of `decoding`; None: the model is not calibrated for them."""
     sets: PredictionSets | None = dataclasses.field(default=None, repr=False)
     """The prediction sets, in the order of `decoding`."""
     list_sets: bool = False
     """Whether tables also list the structures of the sets."""
     least_confidence: float = 0.0
-    """Answers of less confidence are left out; their status says so."""
+    """Answers of less confidence are omitted; their status says so."""
     input_space: InputSpace[Any] | None = dataclasses.field(default=None, repr=False)
     """The input space, which draws the inputs in a notebook."""
 

@@ -17,7 +17,7 @@ class ErrorModel(nn.Module):
     """q = G ψ(y) + o + noise of covariance S, fitted to queries q and embeddings ψ(y) of pairs that were held out.
 
     A regression that is unsure predicts less than the truth: along some directions of the embedding G is near 1, along
-    others near 0. The energy of y is ‖R (q − G ψ(y) − o)‖² with RᵀR = S⁻¹, up to a factor, so that directions count as
+    others near 0. The energy of y is ‖R (q − G ψ(y) − o)‖² with RᵀR = S⁻¹, up to a factor, so directions count as
     much as predictions there can be trusted. Until `fit`, it is ‖q − ψ(y)‖².
     """
 

@@ -43,7 +43,7 @@ class SparseRows:
 
     @classmethod
     def summed(cls, keys: Tensor, values: Tensor) -> SparseRows:
-        """The sum of the `values` (B, L) of each key in each row of `keys` (B, L); entries of value 0 are left out."""
+        """The sum of the `values` (B, L) of each key in each row of `keys` (B, L); entries of value 0 are dropped."""
         ordered, order = keys.masked_fill(values == 0, NOTHING).sort(dim=1)
         there = ordered != NOTHING
         first = there.clone()
@@ -126,7 +126,7 @@ class Products:
     """Inner products with fixed rows, the anchors: calling it returns ⟨φ(x_i), φ(anchor_j)⟩ as (B, a).
 
     Keys that many anchors have are rows of a dense matrix. Most keys of rich features belong to few anchors; these are
-    looked up instead, so that the matrix has at most `FREQUENT` times as many cells as the anchors have entries.
+    looked up instead, so the matrix has at most `FREQUENT` times as many cells as the anchors have entries.
     """
 
     def __init__(self, anchors: SparseRows) -> None:

@@ -194,7 +194,7 @@ class StructuredPredictor:
         If the predictor is calibrated (see `calibrate`), predictions have a `confidence` and a `set`. `coverage` is the
         probability with which sets hold the truth, by default 0.9; with `by`, a property of structures such as `atoms`,
         it holds for each group of its values. `risk` instead bounds the mean distance of the truth to the nearest
-        member of its set. Answers below `min_confidence` are left out.
+        member of its set. Answers below `min_confidence` are omitted.
 
         With `trace=True`, a decoder that supports it records its path to each prediction: see `Predictions.trace`.
         """

@@ -125,7 +125,7 @@ def finished_folder(folder: Path) -> Path:
 def read_journal(file: Path) -> list[dict[str, Any]]:
     """Read the records of a JSONL file of evaluations; an empty list if there is no file.
 
-    A last line that was written in part is left out: the training was killed.
+    A last line that was written in part is ignored: the training was killed.
     """
     if not file.exists():
         return []

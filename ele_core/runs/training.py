@@ -224,7 +224,7 @@ def train_in(
 
 
 def provenance(data: DataSet) -> dict[str, Any]:
-    """Return the content of data.json: source, fingerprint, split, and which rows were left out and why."""
+    """Return the content of data.json: source, fingerprint, split, and which rows were skipped and why."""
     return {
         "ele": __version__,
         "source": data.source,

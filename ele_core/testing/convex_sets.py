@@ -22,15 +22,15 @@ DRAWS = 8192
 DRAWS_OF_EACH = 8
 """How often each vertex must be expected among the draws, to believe that none is missing."""
 ENUMERATED = 4096
-"""The most labels that are enumerated."""
+"""Maximum number of labels to enumerate."""
 KEPT = 512
-"""The most vertices to compare with, if there are too many to find them all."""
+"""Maximum number of vertices to compare with, if there are too many to find them all."""
 COORDINATES = 1 << 22
 """Coordinates of drawn vertices in memory at once."""
 ROUNDS = 1000
 """Steps of the search for the nearest mean of vertices."""
 MEANS = 256
-"""The most vertices of which means are searched for."""
+"""Maximum number of vertices whose means are searched for."""
 
 
 @dataclasses.dataclass(frozen=True)

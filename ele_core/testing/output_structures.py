@@ -252,7 +252,7 @@ def require_drawing(drawing: Drawing, what: str) -> None:
 STRUCTURES = 64
 """Structures of each source."""
 SAME = 16
-"""The most pairs with equal keys that are looked at."""
+"""Maximum number of pairs with equal keys to compare."""
 PAIRS = 32
 """Structures of which pairs are measured."""
 DRAWN = 8

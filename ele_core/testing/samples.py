@@ -24,7 +24,7 @@ Space = OutputSpace[Any, Any]
 AnySpace = OutputSpace[Any, Any] | InputSpace[Any]
 SEED = 20
 LONGEST = 120
-"""The most characters of the labels of a structure in a message."""
+"""Maximum number of characters of the labels of a structure in a message."""
 
 
 def seeded(seed: int = SEED) -> Generator:

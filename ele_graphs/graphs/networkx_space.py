@@ -107,7 +107,7 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
         return from_lists(labels, edges, self.max_nodes)
 
     def unpack(self, batch: Graphs) -> list[nx.Graph[Any]]:
-        """Graphs with nodes 0…n−1; virtual nodes are left out."""
+        """Graphs with nodes 0…n−1; virtual nodes are omitted."""
         return [self._decoded(labels, edges) for labels, edges in to_lists(batch)]
 
     @classmethod

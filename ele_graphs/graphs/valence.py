@@ -40,7 +40,7 @@ class Valence:
         return torch.tensor(self.weights, device=graphs.device)[graphs.edges.long()]
 
     def limits(self, graphs: Graphs) -> Tensor:
-        """(B, m) int64: the most that the edges of each node may weigh."""
+        """(B, m) int64: the maximum total weight of the edges of each node."""
         return torch.tensor(self.capacities, device=graphs.device)[graphs.nodes.long()]
 
 
@@ -54,7 +54,7 @@ def legal_edits(graphs: Graphs, rules: Valence) -> tuple[Tensor, ...]:
     weight, limit = rules.weigh(graphs), rules.limits(graphs)
     used = weight.sum(dim=2)
     spare = limit - used
-    room = torch.minimum(spare[:, :, None], spare[:, None, :]) + weight  # the most that each edge may weigh
+    room = torch.minimum(spare[:, :, None], spare[:, None, :]) + weight  # the maximum weight of each edge
     fits = weights[1:] <= torch.minimum(spare[:, None, :], capacities[:, None])[..., None]
     remove = graphs.real
     rebond = weights <= room[..., None]

@@ -32,7 +32,7 @@ class BagBackbone(Backbone):
     """x = Σ_p count_p e_p, then x ← x + B GELU(A norm(x)) in each layer, and a linear map of x.
 
     The sum costs as much as the features that an input has, not as many as there are. There is no norm on the way from
-    the sum to the output, so that a feature can add its contribution to the output; the layers learn what combinations
+    the sum to the output, so a feature can add its contribution to the output; the layers learn what combinations
     of features add.
     """
 

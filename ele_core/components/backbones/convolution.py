@@ -51,7 +51,7 @@ class ConvolutionBackbone(Backbone):
         is faster."""
         pooling: Pooling = "sum-max"
         """How the vectors of places become one; `sum-max` concatenates their sum and their maximum. `additive` sums
-        after the head's hidden layer, so that each place adds its contribution to the output: for embeddings that add
+        after the head's hidden layer, so each place adds its contribution to the output: for embeddings that add
         up parts (surrogate `parts`)."""
         hidden: PositiveInt = 256
         """The width between the two linear layers."""

@@ -28,7 +28,7 @@ class TextSpace(Protocol):
 
     @property
     def max_length(self) -> int:
-        """The most tokens in a text."""
+        """Maximum number of tokens in a text."""
 
 
 def text_space(inputs: InputSpace[Any]) -> TextSpace:

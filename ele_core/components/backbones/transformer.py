@@ -38,7 +38,7 @@ class TransformerBackbone(Backbone):
         """How positions are encoded: a learned vector for each, or sines and cosines of fixed wavelengths."""
         pooling: Pooling | Literal["cls"] = "sum-max"
         """How the tokens' vectors become one; `sum-max` concatenates their sum and their maximum, `cls` takes the
-        vector of a learned token put before each text. `additive` sums after the head's hidden layer, so that each
+        vector of a learned token put before each text. `additive` sums after the head's hidden layer, so each
         token adds its contribution to the output: for embeddings that add up parts (surrogate `parts`)."""
 
         @model_validator(mode="after")

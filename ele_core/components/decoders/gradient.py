@@ -103,7 +103,7 @@ class GradientDecoder(Decoder):
     ) -> tuple[Tensor, Tensor]:
         """Rows (B, at least `starts`) of the candidates to start from, and their energies.
 
-        Further ones fill up the answers if there are too few: no descent starts there, so that the first answers do not
+        Further ones fill up the answers if there are too few: no descent starts there, so the first answers do not
         depend on `top_k`. Random starts have none.
         """
         if self.config.start == "best":

@@ -47,14 +47,14 @@ class SearchDecoder(Decoder):
         width: int = Field(4, ge=1)
         """The size of the beam: structures of an input expanded per round. A search starts from as many candidates."""
         rounds: int = Field(12, ge=1)
-        """The most rounds; an input stops earlier if its beam is fully expanded."""
+        """Maximum number of rounds; an input stops earlier if its beam is fully expanded."""
         patience: int = Field(1, ge=1)
         """Rounds without a better structure after which an input stops."""
         moves: int | None = Field(None, ge=1)
-        """The most neighbours of a structure to score by the surrogate, ranked by an estimate from their parts, or else
+        """Maximum number of neighbours of a structure to score, ranked by an estimate from their parts, or else
         by the gradient of the loss if it has one. None: 64 if space and surrogate have such estimates, else all."""
         budget: int | None = Field(None, ge=1)
-        """The most structures to score for an input; None: no limit."""
+        """Maximum number of structures to score for an input; None: no limit."""
         pgd: GradientDecoder.Config | None = None
         """Start from the results of projected gradient descent with these options; None: from the best candidates."""
         trace: bool = False
@@ -283,7 +283,7 @@ class BeamSearch:
 
     @property
     def _limit(self) -> int:
-        """The most neighbours of a structure to score, if an estimate ranks them."""
+        """Maximum number of neighbours of a structure to score, if an estimate ranks them."""
         return RANKED if self.config.moves is None else self.config.moves
 
     def _gradient(self, beam: Pool) -> Any | None:

@@ -112,7 +112,7 @@ class PartTable:
 class BlocksEncoder(AdditiveEncoder):
     """A sum over all blocks of all fields: a block is what a label stands for, such as one simplex.
 
-    It does not know which blocks mean the same, so that a part is a label at a place: for spaces without an encoder of
+    It does not know which blocks mean the same, so a part is a label at a place: for spaces without an encoder of
     their own.
     """
 

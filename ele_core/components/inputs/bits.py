@@ -180,7 +180,7 @@ class BitsInput(InputSpace[FeatureSet]):
         return [self._unlike(_inside(self._entries(value, row), self.size, row)) for row, value in enumerate(values)]
 
     def save(self, folder: Path) -> None:
-        """Write `bits.json`: the number of features, those that occurred, and the most that an input had."""
+        """Write `bits.json`: the number of features, those that occurred, and the largest number in one input."""
         state = {"size": self.size, "longest": self._longest, "seen": np.flatnonzero(self._seen).tolist()}
         (folder / _FILE).write_text(json.dumps(state | self._more()), encoding="utf-8")
 

@@ -35,9 +35,9 @@ EMBEDDED = "data:image/png;base64,"
 SHOWN_WIDTH = 96
 """Small pictures are drawn about as wide as this, in pixels."""
 MOST_CHANNELS = 4
-"""The most channels of a picture: red, green, blue and opacity."""
+"""Maximum number of channels of a picture: red, green, blue and opacity."""
 LARGEST = 1 << 14
-"""The most pixels along a side."""
+"""Maximum number of pixels along a side."""
 CHUNK = 4096
 """Training pictures that are compared at once."""
 FULL = 255
@@ -137,7 +137,7 @@ class ImageInput(InputSpace[Any]):
         if shape is None:
             raise ModelError("there is no picture to learn the size from.", fix="Give at least one picture.")
         if self.config.rotations and shape[0] != shape[1]:
-            what = f"a picture of {described(shape)} is not a square, so that it cannot be rotated in training."
+            what = f"a picture of {described(shape)} is not square, so it cannot be rotated in training."
             raise InvalidInput(what, fix="Set rotations = false.")
         self._shape = shape[0], shape[1], shape[2]
 

@@ -17,7 +17,7 @@ from ele_core.components.inputs.tokens import ANY_CHARACTER, SPECIAL, Tokens
 LONGEST_PIECE = 64
 """Characters in the longest piece: a limit on the time that cutting takes, also with a file from somebody else."""
 SAMPLE_TEXTS, SAMPLE_CHARACTERS = 20_000, 2_000_000
-"""The most training texts, and roughly the most characters, from which pieces are learned."""
+"""Maximum number of training texts, and roughly of characters, from which pieces are learned."""
 LARGEST_TABLE = 1 << 22
 """Pairs of tokens that are counted in a table; more of them are sorted."""
 
@@ -44,7 +44,7 @@ class Pieces(Tokens):
     def learn(cls, texts: Sequence[str], size: int, min_frequency: int) -> Pieces:
         """All characters of `texts`, the most frequent first, then pieces in the order of merging, `size` in all.
 
-        Characters rarer than `min_frequency` are left out, and pieces that are rarer in the sample or occur only once.
+        Characters rarer than `min_frequency` are skipped, and pieces that are rarer in the sample or occur only once.
         """
         counts = Counter(character for character in chain.from_iterable(texts) if not _is_half(character))
         common = sorted((-count, character) for character, count in counts.items() if count >= min_frequency)

@@ -91,8 +91,8 @@ class TextInput(InputSpace[str]):
         """A token outside the vocabulary: `token` reads it as `<unk>`, `error` refuses the text. The training texts
         themselves are never refused if `min_frequency` is 1."""
         max_length: int | None = Field(default=None, ge=1, le=LONGEST)
-        """The most tokens in a text; by default twice as many as the longest training text has (at level `pieces` as it
-        has characters), so that held-out texts that are a little longer still fit."""
+        """Maximum number of tokens in a text. By default twice that of the longest training text (at level `pieces`,
+        twice its characters), so held-out texts that are a little longer still fit."""
         on_long: Literal["error", "truncate"] = "error"
         """A text above `max_length`: `error` refuses it, `truncate` keeps its first `max_length` tokens."""
 
@@ -124,7 +124,7 @@ class TextInput(InputSpace[str]):
 
     @property
     def max_length(self) -> int:
-        """The most tokens in a text: the width of every batch, so that separately packed batches can be joined."""
+        """Maximum number of tokens in a text: the width of every batch, so batches can be joined."""
         self._fitted()
         return self._max_length
 

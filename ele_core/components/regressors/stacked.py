@@ -153,7 +153,7 @@ class StackedRegressor(Regressor):
     def state(self) -> dict[str, Tensor]:
         """The weights and the state of every regressor.
 
-        Once `use_mode` was called, what is not used is left out: `copying` holds all training inputs.
+        Once `use_mode` was called, what is not used is omitted: `copying` holds all training inputs.
         """
         unused = {} if self.mode is None else {"copying": self.mode != COPIED, "network": self.mode == WEIGHTED}
         kept = [name for name in self.parts if not unused.get(name, False) or self._stacked == [name]]

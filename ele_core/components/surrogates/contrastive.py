@@ -260,7 +260,7 @@ def different(keys: Tensor, others: Tensor) -> Tensor:
 
 
 STRUCTURES = 20_000
-"""The most structures that the model is fitted to."""
+"""Maximum number of structures that the model is fitted to."""
 WIDTH = 1024
 """The dimension of the random projection of the parts."""
 MOVED, MOVES = 150, 8000
@@ -272,7 +272,7 @@ RIDGE = 0.01
 class Outline:
     """ψ(y) ≈ W φ(y) + b, where φ are the parts of y (`OutputSpace.features`), randomly projected.
 
-    On a sphere the energy is 2 − 2⟨q, ψ(y)⟩, so that W alone ranks structures for a query.
+    On a sphere the energy is 2 − 2⟨q, ψ(y)⟩, so W alone ranks structures for a query.
     """
 
     def __init__(self, weight: Tensor) -> None:

@@ -71,7 +71,7 @@ def near_groups(embeddings: Tensor, size: int, generator: Generator) -> Tensor:
     """Groups (G, size) of rows of embeddings (N, d) that are near each other, each row at most once.
 
     A random projection tree: every cell is cut at the median along the difference of two of its members, repeatedly,
-    until cells have `size` members. As G is a power of two, some rows are left out.
+    until cells have `size` members. As G is a power of two, some rows are skipped.
     """
     count = len(embeddings)
     levels = max(0, int(math.log2(count / size))) if count >= size else 0

@@ -1,4 +1,4 @@
-"""A fixed embedding that adds up the parts of a structure: nothing to learn, so that a few hundred pairs suffice."""
+"""A fixed embedding that adds up the parts of a structure: nothing to learn, so a few hundred pairs suffice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KNOWN = 1 << 15
 class PartsSurrogate(Surrogate):
     """ψ(y) = s Σ_p φ_p(y) r_p: the counts of the parts of y (`OutputSpace.features`), randomly projected.
 
-    r_p is a fixed random vector for each part, so that ‖ψ(y) − ψ(y′)‖² is about s² times the number of parts in which
+    r_p is a fixed random vector for each part, so ‖ψ(y) − ψ(y′)‖² is about s² times the number of parts in which
     two structures differ. As ψ adds up parts, a regression learns it part by part, from far fewer pairs than an
     embedding that a network computes. s is such that embeddings have a mean squared distance of 1 from their mean.
     """

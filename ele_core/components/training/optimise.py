@@ -87,7 +87,7 @@ def optimise(
 
     `count` rows are an epoch; `steps` replaces `epochs` and `minutes`, which `clock` measures. `evaluate()` returns the
     validation metrics of the weights that would be kept; at the end, `module` has the weights with the least
-    `stage.decides`. Random numbers depend on the seed, the stage and the step alone, so that a resumed training gives
+    `stage.decides`. Random numbers depend on the seed, the stage and the step alone, so a resumed training gives
     the same result as one that was not stopped. Several processes share the rows of each batch.
     """
     timed = steps is None and training.minutes is not None

@@ -1,1 +1,1 @@
-"""How far predictions can be trusted: confidence, expected metrics, and sets that hold the truth as often as asked."""
+"""Trust in predictions: confidence, expected metrics, and sets that hold the truth as often as asked."""

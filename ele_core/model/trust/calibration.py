@@ -31,7 +31,7 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """How far the predictions of a model with one decoder can be trusted, learned from pairs that it was not fitted to.
+    """The confidence of the predictions of a model with one decoder, learned from pairs that it was not fitted to.
 
     n pairs, for each of which up to K structures were found.
     """

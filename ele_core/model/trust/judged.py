@@ -21,7 +21,7 @@ UNCALIBRATED = "no confidence: this model has no calibration"
 
 @dataclasses.dataclass(frozen=True)
 class Trust:
-    """How far the answers for B inputs can be trusted."""
+    """The confidence of the answers for B inputs."""
 
     calibration: Calibration
     found: Decoding

@@ -1,7 +1,7 @@
 """Prediction sets by split conformal prediction: structures within a threshold that held the truth as often as asked.
 
 The promise: if new pairs and those of the calibration are exchangeable, the set of a new input holds the truth with a
-probability of at least `coverage`. The calibration counts a truth that the decoder did not find as missed, so that the
+probability of at least `coverage`. The calibration counts a truth that the decoder did not find as missed, so the
 promise includes the limits of the search.
 """
 
@@ -47,7 +47,7 @@ class Promise:
     by: str | None = None
     """A property of structures, such as `atoms`: the coverage holds for the truths of each group of its values."""
     risk: float | None = None
-    """The most that the distance of the truth to the nearest structure of the set may be on average."""
+    """Upper bound on the mean distance between the truth and the nearest structure of the set."""
 
     def __post_init__(self) -> None:
         if self.by is not None and self.coverage is None:

@@ -159,7 +159,7 @@ def test_views_are_those_that_training_draws_each_once_and_the_picture_itself_fi
 
 
 def test_only_squares_can_be_rotated() -> None:
-    with pytest.raises(InvalidInput, match="is not a square"):
+    with pytest.raises(InvalidInput, match="is not square"):
         fitted(pixels(4, 5, 3), rotations=True)
 
 
