@@ -10,8 +10,6 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from ele_core.display.pictures import curve, table
-from ele_core.errors import counted
 from ele_core.numerics.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -251,8 +249,9 @@ class Decoding:
         return self.structures[torch.arange(0, len(self.structures), self.top_k)]
 
     def _repr_html_(self) -> str:
-        rows = [(str(row), *(f"{energy:.4g}" for energy in own)) for row, own in enumerate(self.energies.tolist())]
-        return table(("query", *(f"energy, rank {rank}" for rank in range(1, self.top_k + 1))), rows)
+        from ele_core.display.pictures import energy_table
+
+        return energy_table(self.energies.tolist(), self.top_k)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,10 +274,9 @@ class Trace:
         return cls(steps, structures, energies)
 
     def _repr_svg_(self) -> str | None:
-        if not len(self.steps):
-            return None
-        means = [energies.mean().item() for energies in self.energies]
-        return curve(self.steps, means, f"mean energy of {counted(len(self.energies[0]), 'input')}, by step")
+        from ele_core.display.pictures import energy_curve
+
+        return energy_curve(self.steps, [energies.tolist() for energies in self.energies])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,9 +7,11 @@ import dataclasses
 import io
 from collections.abc import Iterable, Sequence
 from html import escape
+from statistics import fmean
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from ele_core.errors import counted
 from ele_core.extras import installed, missing
 
 if TYPE_CHECKING:
@@ -76,6 +78,20 @@ def curve(steps: Sequence[int], values: Sequence[float], name: str) -> str:
         f'font-size="11"><rect width="100%" height="100%" fill="white"/>{title}'
         f'<polyline points="{line}" fill="none" stroke="#0072b2" stroke-width="2"/>{ends}</svg>'
     )
+
+
+def energy_table(energies: Sequence[Sequence[float]], ranks: int) -> str:
+    """A table of the energies at so many ranks, with a row for each query."""
+    rows = [(str(number), *(f"{energy:.4g}" for energy in own)) for number, own in enumerate(energies)]
+    return table(("query", *(f"energy, rank {rank}" for rank in range(1, ranks + 1))), rows)
+
+
+def energy_curve(steps: Sequence[int], energies: Sequence[Sequence[float]]) -> str | None:
+    """An SVG of the mean energy of all inputs by step; None: nothing was recorded."""
+    if not len(steps) or not len(energies[0]):
+        return None
+    name = f"mean energy of {counted(len(energies[0]), 'input')}, by step"
+    return curve(steps, [fmean(own) for own in energies], name)
 
 
 def _table_cell(text: str) -> str:

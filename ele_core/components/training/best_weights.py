@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Kept:
+class BestWeights:
     """The weights that are evaluated and kept: those of the module, or their moving average if `decay` is not 0."""
 
     def __init__(self, module: nn.Module, decay: float) -> None:
@@ -21,7 +21,7 @@ class Kept:
         self.stale = 0
 
     @torch.no_grad()
-    def follow(self, step: int) -> None:
+    def update_average(self, step: int) -> None:
         """Move the average towards the module's weights; faster in the first steps, to forget the initial weights."""
         if self.average is None:
             return
@@ -42,7 +42,7 @@ class Kept:
         self.module.train()
         return metrics
 
-    def offer(self, value: float) -> bool:
+    def record(self, value: float) -> bool:
         """Keep the weights if `value` is the smallest so far; return whether it is."""
         if value < self.best_value:
             self.best_value, self.stale = value, 0

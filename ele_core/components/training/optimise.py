@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ele_core.component import ComponentConfig
-from ele_core.components.training.best_weights import Kept, snapshot
+from ele_core.components.training.best_weights import BestWeights, snapshot
 from ele_core.components.training.muon import Muon
 from ele_core.components.training.stopwatch import Plan, Stopwatch
 from ele_core.data.batches import Batches, steps_per_epoch
@@ -148,7 +148,7 @@ def run_steps(
             with seeded(context, name, "evaluation", step):
                 validation = context.processes.agreed(kept.evaluate(evaluate))
             metrics = {"loss": state.mean_loss(), **validation}
-            improved = kept.offer(deciding(stage, metrics))
+            improved = kept.record(deciding(stage, metrics))
             context.monitor.evaluation(name, step, metrics, best=improved)
             if state.stale:
                 unimproved = counted(kept.stale, "evaluation")
@@ -214,7 +214,7 @@ class TrainingState:
         self.plan = None if steps is None else Plan(steps, training.evaluations)
         self.step = 0
         self.optimiser = optimiser_of(module, training)
-        self.kept = Kept(module, training.average)
+        self.kept = BestWeights(module, training.average)
         self.losses: list[Tensor] = []
 
     @property
@@ -253,7 +253,7 @@ class TrainingState:
         self.optimiser.zero_grad(set_to_none=True)
         processes.synchronise(self.module)
         self.step += 1
-        self.kept.follow(self.step)
+        self.kept.update_average(self.step)
         self.losses.append(joint)
         return None
 

@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 
 from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.training import optimise as loop
-from ele_core.components.training.best_weights import Kept
+from ele_core.components.training.best_weights import BestWeights
 from ele_core.components.training.optimise import Training, optimise, rate
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.errors import TrainingError
@@ -202,9 +202,9 @@ def test_the_average_follows_its_recurrence_and_is_what_is_evaluated_and_kept():
 
 def test_the_average_copies_what_is_not_a_float():
     module = nn.BatchNorm1d(2)
-    kept = Kept(module, 0.9)
+    kept = BestWeights(module, 0.9)
     module(torch.randn(4, 2))
-    kept.follow(1)
+    kept.update_average(1)
     assert int(kept.average["num_batches_tracked"]) == 1
 
 
