@@ -54,7 +54,12 @@ def ele_surrogates() -> Iterator[Record]:
 
 @hookimpl
 def ele_regressors() -> Iterator[Record]:
-    """The two rivals that predict weighted graphs."""
+    """A network averaged over views of pictures, and the two rivals that predict weighted graphs."""
+    yield Record(
+        "averaged-views",
+        "ele_graphs.coloring.regressor:ViewsRegressor",
+        "The neural regressor, averaged over the flips and rotations of a picture.",
+    )
     yield Record(
         "fgw-ridge",
         "ele_graphs.rivals.fgw.ridge:FusedRidgeRegressor",

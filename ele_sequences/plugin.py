@@ -34,8 +34,13 @@ def ele_backbones() -> Iterator[Record]:
 
 @hookimpl
 def ele_regressors() -> Iterator[Record]:
-    """A regression for surrogates whose energy is not a squared distance, and one by counting."""
+    """Regressions for surrogates whose energy is not a squared distance, and one by counting."""
     yield Record("energy", "ele_sequences.g2p.regressor:EnergyRegressor", "Minimises the energy of the truth.")
+    yield Record(
+        "stacked-by-energy",
+        "ele_sequences.g2p.regressor:StackedByEnergy",
+        "A network and a kernel, weighted by the energy of the truth.",
+    )
     yield Record("run-counts", "ele_sequences.g2p.counts:RunCounts", "Counts tokens at the same runs of letters.")
 
 

@@ -167,7 +167,7 @@ class Coloring(Task):
             "input": {"name": "image", "flips": True, "rotations": True},
             "surrogate": {"name": "parts", "dim": 512},
             "regressor": {
-                "name": "neural",
+                "name": "averaged-views",
                 "backbone": {
                     "name": "convolution",
                     "widths": [48, 96],
@@ -184,7 +184,6 @@ class Coloring(Task):
                     "precision": "bfloat16",
                     "evaluations": 20,
                 },
-                "average_views": True,
                 "weigh_errors": True,
             },
             "decoder": {"name": "search", "width": 8, "rounds": 30, "patience": 3},

@@ -235,7 +235,7 @@ class GraphemesToPhonemes(Task):
             "input": {"name": "spelling", "max_length": LONGEST, "upper": True},
             "surrogate": {"name": "aligned-odds", "history": 4, "pairs": 48},
             "regressor": {
-                "name": "stacked",
+                "name": "stacked-by-energy",
                 "network": {
                     "name": "ensemble",
                     "members": 1,
@@ -253,7 +253,6 @@ class GraphemesToPhonemes(Task):
                 },
                 "kernel": {"name": "run-counts"},
                 "copying": None,
-                "weights": "energy",
             },
             "decoder": {"name": "left-to-right"},
         }

@@ -169,16 +169,6 @@ class ImageInput(InputSpace[Any]):
             pixels = turned[turns, torch.arange(len(batch))]
         return Pictures(pixels)
 
-    def views(self, batch: Tensors) -> list[Tensors]:
-        """Every distinct flip and rotation that the options allow: at most eight."""
-        assert isinstance(batch, Pictures)
-        if self.config.rotations:
-            turned = [torch.rot90(batch.pixels, turn, (1, 2)) for turn in range(4)]
-            flipped = [pixels.flip(1) for pixels in turned] if self.config.flips else []
-            return [Pictures(pixels) for pixels in (*turned, *flipped)]
-        sides: list[tuple[int, ...]] = [(), (1,), (2,), (1, 2)] if self.config.flips else [()]
-        return [Pictures(batch.pixels.flip(side)) for side in sides]
-
     def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
         """By the Euclidean distance of all pixels, between 0 and 1 each."""
         assert isinstance(batch, Pictures)

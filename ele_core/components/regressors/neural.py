@@ -46,10 +46,6 @@ class NeuralRegressor(NetworkLearner, Regressor):
         """The network on inputs."""
         training: Training = Training(batch_size=128, epochs=20)
         """How the backbone is trained."""
-        average_views: bool = False
-        """Whether a prediction is the mean over all views of an input, such as the flips and rotations of a picture, if
-        its input space has a method `views`: fewer errors, and as many times the work. Validation uses the input
-        alone."""
         weigh_errors: bool = False
         """Whether energies weigh each direction of the embedding by the errors of predictions for validation pairs, of
         which there should be hundreds."""
@@ -136,13 +132,8 @@ class NeuralRegressor(NetworkLearner, Regressor):
         return super().to(device)
 
     def predict(self, inputs: Tensors) -> Tensor:
-        """Packed inputs → (B, dim), normalised if embeddings are; the mean over all views if so configured."""
-        if not self.config.average_views:
-            return self._predict(inputs)
-        of = getattr(self.inputs, "views", None)
-        views = [self._predict(view) for view in ([inputs] if of is None else of(inputs))]
-        mean = torch.stack(views).mean(dim=0)
-        return functional.normalize(mean, dim=1) if self.surrogate.spherical else mean
+        """Packed inputs → (B, dim), normalised if embeddings are. Evaluations in training call `_predict` alone."""
+        return self._predict(inputs)
 
     def _predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are; inputs of similar length are computed together."""

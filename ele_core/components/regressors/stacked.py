@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import torch
 from pydantic import model_validator
@@ -28,18 +27,18 @@ MODES = (STACKED, COPIED, WEIGHTED)
 """A mode is stored as its place here."""
 Error = Callable[[Tensor], Tensor]
 """The mean error of queries (B, dim), as a scalar."""
-STEPS = 20
-"""Steps that look for the weights of least energy: there are two or three weights."""
 UNDECIDED = -1.0
 """Stored instead of a mode if none was chosen yet."""
 
 
 class StackedRegressor(Regressor):
-    """h(x) = Σ_r w_r h_r(x) with w ≥ 0, where w minimises the squared error, or the energy, on the validation pairs.
+    """h(x) = Σ_r w_r h_r(x) with w ≥ 0, where w minimises the squared error on the validation pairs.
 
     A network learns more from many pairs, a kernel more from few, and together they are better than either. If
     predictions made with the queries of `copying` turn out better on the validation pairs, these are used instead; and
     so is the kernel alone, if it measures its errors and energies that weigh them predict better.
+
+    A regressor whose weights minimise something else overrides `objective`.
     """
 
     stages = (Stage("network", decides="validation_error"), Stage("kernel", decides="validation_error"))
@@ -53,9 +52,6 @@ class StackedRegressor(Regressor):
         """A regressor that compares inputs with those of the training; None: without."""
         copying: Annotated[Choice | None, Takes("regressor")] = Choice(name="nearest-input")
         """The regressor that is used instead of all others where it predicts better structures; None: never."""
-        weights: Literal["distance", "energy"] = "distance"
-        """What the weights make least on validation pairs: the squared distance from the embeddings of the truths, or
-        the energy of the truths, if the surrogate defines an energy of its own that is differentiable in queries."""
 
         @model_validator(mode="after")
         def _something(self) -> Self:
@@ -115,7 +111,7 @@ class StackedRegressor(Regressor):
         predicted = [
             context.processes.spread(self.parts[name].predict, data.validation.inputs[:]) for name in self._stacked
         ]
-        error, weights = self._objective(data.validation.outputs[:], context)
+        error, weights = self.objective(data.validation.outputs[:], context)
         errors = {name: float(error(own)) for name, own in zip(self._stacked, predicted, strict=True)}
         best = min(errors, key=lambda name: errors[name])
         alone = [float(name == best) for name in errors]
@@ -126,14 +122,8 @@ class StackedRegressor(Regressor):
         together = f"; together {float(error(joint)):.3f} ({shares})" if len(errors) > 1 else ""
         context.monitor.message(f"regression error on validation pairs: {listed}{together}")
 
-    def _objective(self, outputs: Any, context: Context) -> tuple[Error, Callable[[Sequence[Tensor]], Tensor]]:
+    def objective(self, outputs: Any, context: Context) -> tuple[Error, Callable[[Sequence[Tensor]], Tensor]]:
         """The mean error of queries for `outputs`, and the weights of several queries that make it least."""
-        if self.config.weights == "energy":
-
-            def energy(queries: Tensor) -> Tensor:
-                return self.surrogate.energy(queries).of(outputs.to(queries.device)).mean()
-
-            return energy, lambda predicted: descended_weights(predicted, energy)
         targets = context.processes.spread(self.surrogate.embed, outputs)
 
         def distance(queries: Tensor) -> Tensor:
@@ -208,21 +198,3 @@ def best_weights(predicted: Sequence[Tensor], targets: Tensor) -> Tensor:
             if (own > 0).all() and value < least:
                 best, least = torch.zeros_like(best).index_put((rows,), own), value
     return best.float()
-
-
-def descended_weights(predicted: Sequence[Tensor], error: Error) -> Tensor:
-    """The weights w > 0 of least `error` of Σ_r w_r predicted_r, by quasi-Newton steps on their logarithms."""
-    logarithms = torch.full((len(predicted),), -math.log(len(predicted)), requires_grad=True)
-    optimiser = torch.optim.LBFGS([logarithms], max_iter=STEPS, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        weights = logarithms.exp().to(predicted[0].device)
-        value = error(
-            sum((weight * own for weight, own in zip(weights, predicted, strict=True)), start=torch.zeros(()))
-        )
-        value.backward()
-        return value
-
-    optimiser.step(closure)
-    return logarithms.detach().exp()

@@ -51,7 +51,9 @@ COMPONENTS = [
     ("backbone", "convolution", {"widths": [8, 8]}),
     ("backbone", "peaks", {"width": 16}),
     ("regressor", "neural", {"backbone": {"name": "gru", "width": 8}, "training": TINY}),
+    ("regressor", "averaged-views", {"backbone": {"name": "convolution", "widths": [8, 8]}, "training": TINY}),
     ("regressor", "energy", {"training": TINY}),
+    ("regressor", "stacked-by-energy", {**STACK, "copying": None}),
     ("regressor", "run-counts", {}),
     (
         "regressor",

@@ -199,12 +199,6 @@ class ScalesByTheBatch(VectorInput):
         return Vectors(batch.values - batch.values[:1] + 0.5 * batch.values)
 
 
-@caught_by("check_input_rows_are_independent")
-class ViewsOthers(VectorInput):
-    def views(self, batch):
-        return [batch, Vectors(batch.values.flip(0))]
-
-
 @caught_by("check_input_takes_empty_batches")
 class PacksNothingAsOne(VectorInput):
     def pack(self, values):

@@ -145,19 +145,6 @@ def test_flips_and_rotations_give_the_eight_views_of_a_square() -> None:
     assert len({view.tobytes() for view in only_flipped.pixels.numpy()}) == 4
 
 
-@pytest.mark.parametrize(("flips", "rotations", "count"), [(0, 0, 1), (1, 0, 4), (0, 1, 4), (1, 1, 8)])
-def test_views_are_those_that_training_draws_each_once_and_the_picture_itself_first(flips, rotations, count) -> None:
-    picture = pixels(4, 4, 3)
-    inputs = fitted(picture, flips=bool(flips), rotations=bool(rotations))
-    batch = inputs.pack([picture] * 200)
-    views = inputs.views(batch[:1])
-    assert len(views) == count
-    assert torch.equal(views[0].pixels, batch.pixels[:1])
-    drawn = inputs.augment(batch, torch.Generator().manual_seed(0))
-    assert {view.pixels.numpy().tobytes() for view in views} == {each.tobytes() for each in drawn.pixels.numpy()}
-    assert len({view.pixels.numpy().tobytes() for view in views}) == count
-
-
 def test_only_squares_can_be_rotated() -> None:
     with pytest.raises(InvalidInput, match="is not square"):
         fitted(pixels(4, 5, 3), rotations=True)

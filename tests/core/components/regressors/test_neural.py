@@ -180,23 +180,3 @@ def test_off_the_sphere_a_restored_regressor_predicts_the_same(space):
     other = regressor(surrogate, [text or "-" for text in space.unpack(random_sequences(space, 80))], seed=3)
     other.restore(made.state())
     assert torch.equal(other.predict(inputs), made.predict(inputs))
-
-
-class Reversible(TextInput):
-    """Texts that mean the same when they are read backwards."""
-
-    def views(self, batch):
-        return [batch, self.pack([text[::-1] for text in self.read])]
-
-
-def test_predictions_are_averaged_over_views_and_normalised_again(surrogate):
-    texts = ["abc", "cab", "bca", "acb"]
-    made = regressor(surrogate, texts)
-    made.inputs.__class__ = Reversible
-    made.inputs.read = texts
-    batch, backwards = made.inputs.pack(texts), made.inputs.pack([text[::-1] for text in texts])
-    alone = made.predict(batch)
-    mean = (alone + made.predict(backwards)) / 2
-    made.config = made.config.model_copy(update={"average_views": True})
-    assert not torch.allclose(made.predict(batch), alone)
-    assert torch.allclose(made.predict(batch), functional.normalize(mean, dim=1), atol=1e-6)

@@ -21,7 +21,6 @@ from ele_core.components.regressors.stacked import (
     WEIGHTED,
     StackedRegressor,
     best_weights,
-    descended_weights,
 )
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.energies import WeightedDistance
@@ -82,21 +81,6 @@ def test_the_weights_of_a_sum_are_found():
     first, second = torch.randn(2, 30, 4, generator=torch.Generator().manual_seed(0))
     assert best_weights([first, second], 0.25 * first + 2 * second).tolist() == pytest.approx([0.25, 2.0], abs=1e-4)
     assert best_weights([first, second], first - second).tolist()[1] == 0.0, "never negative"
-
-
-def test_the_weights_of_least_energy_are_those_of_least_squares_where_the_energy_is_a_squared_distance():
-    first, second, noise = torch.randn(3, 30, 4, generator=torch.Generator().manual_seed(0))
-    targets = 0.25 * first + 2 * second + 0.1 * noise
-    found = descended_weights([first, second], lambda queries: (queries - targets).square().sum(dim=1).mean())
-    assert found.tolist() == pytest.approx(best_weights([first, second], targets).tolist(), abs=1e-2)
-
-
-def test_weights_by_energy_are_as_good_as_those_by_distance_for_an_energy_that_is_a_squared_distance():
-    errors = []
-    for weights in ("energy", "distance"):
-        made, _, (inputs, outputs) = stack(weights=weights, copying=None)
-        errors.append(made.surrogate.energy(made.predict(inputs)).of(outputs).mean().item())
-    assert errors[0] == pytest.approx(errors[1], rel=0.01)
 
 
 def test_a_regressor_no_part_of_which_helps_predicts_with_the_better_part(monkeypatch):
