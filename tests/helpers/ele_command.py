@@ -34,5 +34,5 @@ def fails(outcome: Outcome, code: int, *words: str) -> bool:
     assert outcome.code == code, outcome
     assert "Traceback" not in outcome.err
     for word in words:
-        assert word in outcome.err
+        assert word in outcome.err, outcome.err
     return True

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
-import ele_sequences
 from ele_core import config as configuration
 from ele_core.errors import ConfigError
 from ele_core.numerics.keys import member
@@ -96,9 +93,3 @@ def test_the_defaults_make_a_configuration_that_holds_every_number():
     assert config.output.options["alphabet"] == list("0123456789")
     with pytest.raises(ConfigError, match=r"task\.size"):
         configuration.load("number-words", ["task.size=3"])
-
-
-def test_the_plugin_stays_short_enough_for_the_tutorial_to_quote():
-    folder = Path(ele_sequences.__file__).parent
-    quoted = [file for file in folder.glob("*.py") if file.stem not in ("constraints", "plugin")]
-    assert sum(len(file.read_text().splitlines()) for file in quoted) < 600, "the plugin also lists the task g2p"

@@ -425,7 +425,7 @@ def test_a_result_can_be_recorded_with_all_it_takes_to_get_it_again(ele, copy, t
     assert record["metrics"] == pytest.approx(metrics, abs=1e-6)
     assert (record["task"], record["split"], record["oracle"]) == ("number-words", "test", False)
     assert record["decoder"]["name"] == "candidates"
-    assert record["sizes"] == {"train": 160, "validation": 20, "test": 20}
+    assert record["sizes"] == {"train": 160, "validation": 20, "test": 20, "calibration": 0}
     assert sum(each["examples"] for each in record["by_property"]["length"]) == 5
 
 
@@ -453,8 +453,9 @@ def test_an_unknown_property_is_refused_before_anything_is_measured(ele, copy):
 
 def test_what_is_no_run_is_refused(ele, tmp_path):
     assert fails(ele("evaluate", "nowhere"), 2, "nowhere")
-    for arguments in (["evaluate", tmp_path], ["predict", tmp_path, "-"], ["resume", tmp_path]):
-        assert fails(ele(*arguments), 1, "there is no run here", "ele train")
+    assert fails(ele("predict", tmp_path, "-"), 1, "there is no model here", "ele train")
+    for command in ("evaluate", "resume"):
+        assert fails(ele(command, tmp_path), 1, "there is no run here", "ele train")
 
 
 def test_a_run_that_has_not_finished_is_refused_with_how_to_finish_it(ele, copy, settings):
@@ -520,7 +521,9 @@ def test_candidates_can_be_given_and_bad_ones_are_listed(ele, copy, tmp_path):
     rows = table(ele("predict", copy, "-", "--candidates", "choices.txt", "--decoder", "candidates", stdin="one\n").out)
     assert rows[0]["prediction"] in ("11", "22")
     (tmp_path / "choices.txt").write_text("11\nab\n")
-    assert fails(ele("predict", copy, "-", "--candidates", "choices.txt", stdin="one\n"), 1, "output 1: 'ab' holds 'a'")
+    assert fails(
+        ele("predict", copy, "-", "--candidates", "choices.txt", stdin="one\n"), 1, "row 2: 'ab': 'ab' holds 'a'"
+    )
 
 
 def test_the_command_agrees_with_the_python_interface(ele, copy):

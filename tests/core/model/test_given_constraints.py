@@ -72,7 +72,7 @@ def test_a_wrong_constraint_is_told_before_anything_is_decoded(predictor, monkey
 
 
 def test_a_space_without_constraints_says_so(predictor, space, monkeypatch):
-    monkeypatch.setattr(type(space), "Constraint", None)
+    monkeypatch.setattr(type(space), "Rules", None)
     with pytest.raises(ConfigError, match="these outputs have no constraints"):
         predictor.predict(INPUTS, constraints={"length": 3})
     with pytest.raises(ConfigError, match="these outputs have no constraints"):

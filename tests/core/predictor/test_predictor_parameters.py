@@ -147,7 +147,7 @@ import sys
 sys.modules["sklearn"] = None  # importing it fails, as if it were not installed
 from ele_core import StructuredPredictor
 from ele_core.errors import ModelError
-predictor = StructuredPredictor("sequence").set_params(
+predictor = StructuredPredictor("sequence", recipe="learned").set_params(
     surrogate__training__epochs=1, regressor__training__epochs=1, regressor__backbone__width=4, surrogate__dim=4
 )
 try:

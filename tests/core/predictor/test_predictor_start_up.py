@@ -49,7 +49,11 @@ CASES = {
     "transformer": (transformer(), ["a"], SLOW | CHEMISTRY),
     "vectors": (vectors(), [[1.0, 2.0]], SLOW | CHEMISTRY | {"tokenizers"}),
     "kernel": ({"surrogate": "sketched-kernel", "regressor": "sketched-ridge"}, ["a"], SLOW | CHEMISTRY),
-    "molecule": ({"output": "molecule", "surrogate": {"encoder": {"name": "rgcn", "width": 4}}}, ["a"], SLOW),
+    "molecule": (
+        {"output": "molecule", "surrogate": {**QUICK["surrogate"], "encoder": {"name": "rgcn", "width": 4}}},
+        ["a"],
+        SLOW,
+    ),
 }
 
 
