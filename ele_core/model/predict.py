@@ -153,5 +153,5 @@ def decode(
 def candidates_from_texts(model: Model, cells: Sequence[Cell]) -> Candidates:
     """Make candidates of texts; those that cannot be used are listed in one error."""
     read = read_outputs(model.space, cells)
-    refuse(read.rejected, "candidates")
+    refuse(read.rejected, "candidates", fix="Correct or remove them.")
     return model.embed_candidates(read.batch if len(read) else model.space.pack([]))

@@ -232,6 +232,7 @@ MAY_NAME = (
 )
 """The components themselves, the plugin that lists them, and the recipes, which hold all defaults."""
 OTHER_MEANING = {
+    "blocks": "parts of a page, and of a source of pairs",
     "candidates": "the structures that decoders choose from: a section of every configuration and a column",
     "embedding": "the space of the surrogate, and an option of a backbone",
     "energy": "of a structure for a query: a column and a signal",
