@@ -27,7 +27,7 @@ WEIGHTED, PLAIN = "weighted", "plain"
 LEAST_PAIRS = 200
 """Training pairs from which on errors are measured: fewer tell too little of a hundred directions and more."""
 MOST_PAIRS = 10_000
-"""Training pairs whose errors are measured: more change little."""
+"""Training pairs whose errors are measured: bounds the memory."""
 
 
 class SketchedRidgeRegressor(Regressor):
