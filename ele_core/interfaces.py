@@ -44,15 +44,14 @@ T = TypeVar("T", bound=Tensors)  # the dataclass of a space's batches and points
 class OutputSpace(Component, ABC, Generic[Y, T]):
     """The set of structures to predict, and its relaxation into a product of convex sets.
 
-    | must be written                          | may be written                                                     |
-    |------------------------------------------|--------------------------------------------------------------------|
-    | `Batch`: the dataclass of batches        | `relax`, `project`, `unrelax`, if not all vertices are structures  |
-    | `geometry`: its fields → convex sets     | `keys`, if a structure has several packings; `equivalents`         |
-    | `augment`: a random view                 | `features`: parts, for losses that compare parts                   |
-    | `pack`, `unpack`: objects ↔ batches      | `metrics`, `counterexamples`, `takes`                              |
-    | `parse`, `format`: texts ↔ objects       | `Texts`, `Moves`, `Rules`, `Show`: classes with defaults, which    |
-    | `infer`: a configuration from objects    | `ele_core/optional.py` describes; the objects are `space.texts`,   |
-    | `examples`: a few objects, for checks    | `space.moves`, `space.rules` and `space.show`                      |
+    Must be written: `Batch`, the dataclass of batches; `geometry`, its fields → convex sets; `augment`, a random view;
+    `pack` and `unpack`, objects ↔ batches; `parse` and `format`, texts ↔ objects; `infer`, a configuration from
+    objects; `examples`, a few objects for the checks.
+
+    May be written: `relax`, `project`, `unrelax`, if not all vertices are structures; `keys` and `equivalents`, if a
+    structure has several packings; `features`, parts for losses that compare parts; `metrics`, `counterexamples`,
+    `takes`; and the classes `Texts`, `Moves`, `Rules` and `Show`, which `ele_core/optional.py` describes: the space
+    builds them as `space.texts`, `space.moves`, `space.rules` and `space.show`.
     """
 
     Batch: ClassVar[type[Tensors]]
