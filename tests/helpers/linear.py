@@ -15,7 +15,7 @@ from ele_sequences.space import SequenceSpace, Tokens
 class Spoilable(LinearSurrogate):
     """A linear surrogate whose energy calls methods that a test may override: `energy_of`, `energy_of_point` …"""
 
-    differentiable = True
+    has_gradient = True
 
     def fit(self, data, context):
         self.fit_outputs(data.train.outputs, data.validation.outputs, data.extra, context)
@@ -47,7 +47,7 @@ class SpoilableEnergy(SquaredDistance):
 
     @property
     def smooth(self):
-        return self.surrogate.differentiable
+        return self.surrogate.has_gradient
 
     def at(self, point, owner=None):
         return self.surrogate.energy_of_point(self.asked(owner), point)

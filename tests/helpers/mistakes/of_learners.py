@@ -401,7 +401,7 @@ class EmbedsByTheBatch(LearnedSurrogate):
     def energy_of(self, queries, batch):
         return (queries / len(batch) - LinearSurrogate.embed(self, batch)).square().sum(dim=1)
 
-    differentiable = False
+    has_gradient = False
 
     def energy_among(self, queries, embeddings):
         return super().energy_among(queries / len(queries), embeddings / len(embeddings))
