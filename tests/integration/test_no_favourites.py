@@ -52,9 +52,9 @@ class LadderDecoder(Decoder):
         rungs: int = 3
         """Candidates on the way."""
 
-    def decode(self, queries, problem, *, top_k=1, trace=False, context):
+    def decode(self, energy, problem, *, top_k=1, trace=False, context):
         count = max(top_k, self.config.rungs)
-        found = CandidatesDecoder().decode(queries, problem, top_k=count, context=context)
+        found = CandidatesDecoder().decode(energy, problem, top_k=count, context=context)
         ranked = torch.arange(len(found.structures)).view(-1, count)
         answer = Decoding(found.structures[ranked[:, :top_k].flatten()], found.energies[:, :top_k])
         if not trace:
