@@ -56,7 +56,10 @@ REPLACED: Mapping[str, Mapping[str, str]] = {
         "needs_gradient": "`accepts(energy)`, which refuses an energy that is not `smooth`",
         "accepts(surrogate)": "`accepts(energy)`",
     },
-    "InputSpace": dict.fromkeys(("takes_vectors", "default_for_vectors", "takes_arrays"), "the attribute `reads`"),
+    "InputSpace": {
+        **dict.fromkeys(("takes_vectors", "default_for_vectors", "takes_arrays"), "the attribute `reads`"),
+        "views": "nothing, it is no longer called",
+    },
 }
 """Base class → what its subclasses used to define → what they define instead. Parameters: those of old."""
 
