@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ele_core import Tensors
 from ele_core.components.inputs.image import ImageInput, Pictures
 from ele_core.components.regressors.neural import NeuralRegressor
-from ele_core.numerics.tensors import Tensors
 from ele_core.types import Choice, Takes
 
 

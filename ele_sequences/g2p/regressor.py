@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ele_core import Backbone, Context
 from ele_core.components.regressors.neural import NeuralRegressor
-from ele_core.components.regressors.stacked import Error, StackedRegressor
+from ele_core.components.regressors.stacked import StackedRegressor
 from ele_core.components.training.optimise import Training
 from ele_core.types import Choice, Takes
 
@@ -55,7 +55,9 @@ class StackedByEnergy(StackedRegressor):
     For a surrogate whose energy is not a squared distance. Its `Energy.of` must be differentiable in the query.
     """
 
-    def objective(self, outputs: Any, context: Context) -> tuple[Error, Callable[[Sequence[Tensor]], Tensor]]:
+    def objective(
+        self, outputs: Any, context: Context
+    ) -> tuple[Callable[[Tensor], Tensor], Callable[[Sequence[Tensor]], Tensor]]:
         """The mean energy of `outputs` for queries, and the weights of several queries that make it least."""
 
         def energy(queries: Tensor) -> Tensor:
@@ -64,7 +66,7 @@ class StackedByEnergy(StackedRegressor):
         return energy, lambda predicted: descended_weights(predicted, energy)
 
 
-def descended_weights(predicted: Sequence[Tensor], error: Error) -> Tensor:
+def descended_weights(predicted: Sequence[Tensor], error: Callable[[Tensor], Tensor]) -> Tensor:
     """The weights w > 0 of least `error` of Σ_r w_r predicted_r, by quasi-Newton steps on their logarithms."""
     logarithms = torch.full((len(predicted),), -math.log(len(predicted)), requires_grad=True)
     optimiser = torch.optim.LBFGS([logarithms], max_iter=STEPS, line_search_fn="strong_wolfe")
