@@ -1,10 +1,13 @@
 """What the defaults give for a user's own file, by the number of pairs, beside predictions without a model.
 
-    python benchmarks/learning_curves.py [--sets NAME …] [--sizes N …] [--words FILE] [--names FILE] [--output FILE]
+    python benchmarks/learning_curves.py [--sets NAME …] [--sizes N …] [--seeds N …] [--words FILE] [--names FILE]
+        [--set OPTION=VALUE …] [--output FILE]
 
 For each set and size, a CSV of that many pairs and 200 test pairs is written and trained on with
-`ele train --data FILE --output-space NAME`, without any other option but the number of test pairs. Results are added
-to FILE, so that several calls make one record. Sets:
+`ele train --data FILE --output-space NAME`, without any other option but the number of test pairs and the seed, which
+also draws the pairs. With `--set`, the same with other options, recorded beside the defaults. Wrong answers are counted
+as lost by the energy, if the answer has less energy than the truth, or else by the search. Results are added to FILE,
+so that several calls make one record. Sets:
 
 - number-words: written numbers → digits, generated;
 - smiles: SMILES → molecule, from QM9 (package qm9pack);
@@ -24,17 +27,20 @@ import platform
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ele_core import load_config
 from ele_core.files.atomic import write_text
+from ele_core.model.evaluate import Evaluation
 from ele_core.model.metrics import deciding
+from ele_core.model.model import Model
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import ConsoleMonitor
 
 TEST = 200
 SEED = 0
+"""The seed of the pool of pairs."""
 Row = tuple[str, str]
 
 
@@ -42,6 +48,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["number-words"], help="the data sets")
     parser.add_argument("--sizes", nargs="+", type=int, default=[300], help="numbers of pairs (default 300)")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the pairs and the training")
+    parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE", help="other options than the defaults")
     parser.add_argument("--words", type=Path, help="words and phonemes, for pronunciation")
     parser.add_argument("--names", type=Path, help="PubChem identifiers, for chemical-names")
     parser.add_argument("--output", type=Path, help="the record to add to")
@@ -55,38 +63,59 @@ def main() -> None:
         pairs = list(dict.fromkeys(rows(options)))
         random.Random(SEED).shuffle(pairs)
         for size in options.sizes:
-            result = {"set": name, "pairs": size, **measured(space, pairs[: size + TEST])}
-            print(json.dumps(result))
-            if options.output:
-                add(options.output, result)
+            for seed in options.seeds:
+                drawn = pairs if seed == SEED else random.Random(seed).sample(pairs, len(pairs))
+                options_of = {"set": name, "pairs": size, "seed": seed, "options": options.set}
+                result = {**options_of, **measured(space, drawn[: size + TEST], seed, options.set)}
+                print(json.dumps(result), flush=True)
+                if options.output:
+                    add(options.output, result)
 
 
-def measured(space: str, pairs: list[Row]) -> dict[str, object]:
-    """Train on a file of `pairs` with the defaults, and measure on its test pairs."""
+def measured(space: str, pairs: list[Row], seed: int, overrides: list[str]) -> dict[str, object]:
+    """Train on a file of `pairs`, and measure on its test pairs, also from the true embeddings."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pairs.csv"
         with file.open("w", newline="") as stream:
             csv.writer(stream).writerows([("input", "output"), *pairs])
         told: list[str] = []
-        started = time.monotonic()
-        config = load_config(space, [f"data.file={json.dumps(str(file))}", f"data.test={TEST}", f"seed={SEED}"])
-        run = Run.start(config, Path(folder) / "run", Listening(told))
-        trained = time.monotonic() - started
+        started, used = time.monotonic(), time.process_time()
+        given = [f"data.file={json.dumps(str(file))}", f"data.test={TEST}", f"seed={seed}", *overrides]
+        run = Run.start(load_config(space, given), Path(folder) / "run", Listening(told))
+        trained, cpu = time.monotonic() - started, time.process_time() - used
         evaluation = run.evaluate()
-        metric = deciding(run.model().space)
+        oracle = run.evaluate(oracle=True)
+        model = run.model()
         return {
-            "metric": metric.name,
-            "model": {name: round(value, 4) for name, value in evaluation.metrics.items()},
-            "baselines": {
-                name: {metric: round(value, 4) for metric, value in means.items()}
-                for name, means in evaluation.baselines.items()
-            },
+            "metric": deciding(model.space).name,
+            "model": rounded(evaluation.metrics),
+            "baselines": {name: rounded(means) for name, means in evaluation.baselines.items()},
+            "oracle": rounded(oracle.metrics),
+            "lost": lost(model, evaluation),
             "chosen": told[-1] if told else "",
-            "seconds": {"training": round(trained), "all": round(time.monotonic() - started)},
-            "seed": SEED,
+            "seconds": {
+                "training": round(trained),
+                "training_cpu": round(cpu),
+                "all": round(time.monotonic() - started),
+            },
             "test": TEST,
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         }
+
+
+def rounded(means: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in means.items()}
+
+
+def lost(model: Model, evaluation: Evaluation) -> dict[str, float]:
+    """The shares of test pairs lost by the energy, whose answers have less of it than the truth, and by the search."""
+    truths = model.regressor.energy(evaluation.queries).of(evaluation.truths).cpu()
+    wrong = ~evaluation.values["exact"].bool()
+    missed = wrong & (evaluation.decoding.energies[:, 0] > truths)
+    return {
+        "energy": round((wrong & ~missed).float().mean().item(), 4),
+        "search": round(missed.float().mean().item(), 4),
+    }
 
 
 class Listening(ConsoleMonitor):
@@ -103,13 +132,14 @@ class Listening(ConsoleMonitor):
 
 
 def add(file: Path, result: dict[str, object]) -> None:
-    """Add a result to a record; it replaces one of the same set and size."""
+    """Add a result to a record; it replaces one of the same set, size, seed and options."""
     found = json.loads(file.read_text("utf-8")) if file.exists() else {"results": []}
-    others = [old for old in found["results"] if (old["set"], old["pairs"]) != (result["set"], result["pairs"])]
+    same = ("set", "pairs", "seed", "options")
+    others = [old for old in found["results"] if any(old[key] != result[key] for key in same)]
     order = list(SETS)
-    results = sorted([*others, result], key=lambda each: (order.index(each["set"]), each["pairs"]))
+    results = sorted([*others, result], key=lambda each: (order.index(each["set"]), *(each[key] for key in same[1:])))
     record = {
-        "command": "python benchmarks/learning_curves.py --sets SET --sizes PAIRS",
+        "command": "python benchmarks/learning_curves.py --sets SET --sizes PAIRS --seeds SEED",
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
         "results": results,
     }
@@ -117,26 +147,30 @@ def add(file: Path, result: dict[str, object]) -> None:
 
 
 def draw(results: list[dict[str, object]], file: Path) -> None:
-    """Draw one panel for each set: the mean distance from the truth over the number of pairs."""
+    """Draw one panel for each set: the share of exact predictions over the number of pairs, a point for each seed."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    results = [result for result in results if not result["options"]]
     names = list(dict.fromkeys(result["set"] for result in results))
     with mpl.rc_context({"svg.hashsalt": "ele", "font.size": 9}):
         figure = Figure(figsize=(2.4 * len(names), 2.6), layout="constrained")
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
             own = [result for result in results if result["set"] == name]
-            sizes, metric = [result["pairs"] for result in own], own[0]["metric"]
-            axes.plot(sizes, [result["model"][metric] for result in own], "o-", color="#0072b2", label="defaults")
-            styles = ("s--", "^:")
-            for style, baseline in zip(styles, own[0]["baselines"], strict=True):
-                values = [result["baselines"][baseline][metric] for result in own]
-                axes.plot(sizes, values, style, color="#999999", label=baseline)
-            axes.set(xscale="log", xlabel="pairs", title=name, ylim=(0, None), xticks=sizes)
+            sizes = sorted({result["pairs"] for result in own})
+            copied = [100 * next(iter(result["baselines"].values()))["exact"] for result in own]
+            for label, style, color, values in (
+                ("defaults", "o", "#0072b2", [100 * result["model"]["exact"] for result in own]),
+                ("copying the nearest input's output", "s", "#999999", copied),
+            ):
+                axes.plot([result["pairs"] for result in own], values, style, color=color, label=label, markersize=4)
+                by_size = [[v for v, r in zip(values, own, strict=True) if r["pairs"] == size] for size in sizes]
+                axes.plot(sizes, [sum(each) / len(each) for each in by_size], "-", color=color)
+            axes.set(xscale="log", xlabel="pairs", title=name, ylim=(-3, 103), xticks=sizes)
             axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
             axes.set_xticks([], minor=True)
-        figure.axes[0].set_ylabel("mean distance from the truth")
-        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        figure.axes[0].set_ylabel("exact, %")
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         figure.savefig(file, metadata={"Date": None})
 
 

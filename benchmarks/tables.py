@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from ele_core import Reference, Table
@@ -194,13 +195,45 @@ def install() -> Iterable[dict[str, Any]]:
     return ({**scalars(found), **row, "called": names[row["install"]]} for row in found["results"])
 
 
-def learning_curves() -> Iterable[dict[str, Any]]:
-    """The defaults on a user's own file, by the number of pairs, beside predictions without a model."""
+def learning_curves(*, defaults: bool = True) -> Iterable[dict[str, Any]]:
+    """A user's own file, by the number of pairs: means over seeds, of the defaults or of other options."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for each in loaded("learning-curves.json")["results"]:
-        metric, (copied, frequent) = each["metric"], each["baselines"].values()
-        own = {"called": metric.replace("_", " "), "distance": each["model"][metric], "frequent": frequent[metric]}
-        ahead = 100 * (1 - each["model"][metric] / copied[metric])
-        yield {**each, **own, "ahead": ahead, "copied": {"distance": copied[metric], "exact": copied["exact"]}}
+        groups.setdefault((each["set"], each["pairs"], *each["options"]), []).append(each)
+    compared = {(name, pairs) for name, pairs, *options in groups if options}
+    for (name, pairs, *options), runs in groups.items():
+        if bool(options) if defaults else (name, pairs) not in compared:
+            continue
+        metric = runs[0]["metric"]
+        copied = [next(iter(run["baselines"].values())) for run in runs]
+        yield {
+            "set": name,
+            "pairs": pairs,
+            "options": ", ".join(f"`{option}`" for option in options) or "defaults",
+            "seeds": ", ".join(str(run["seed"]) for run in runs),
+            "called": metric.replace("_", " "),
+            "exact": spread_of([100 * run["model"]["exact"] for run in runs]),
+            "distance": mean([run["model"][metric] for run in runs]),
+            "oracle": mean([run["oracle"]["exact"] for run in runs]),
+            "energy": mean([run["lost"]["energy"] for run in runs]),
+            "search": mean([run["lost"]["search"] for run in runs]),
+            "copied": {
+                "distance": mean([each[metric] for each in copied]),
+                "exact": mean([e["exact"] for e in copied]),
+            },
+            "cpu": mean([run["seconds"]["training_cpu"] for run in runs]),
+            "date": max(run["date"] for run in runs),
+        }
+
+
+def gradients() -> Iterable[dict[str, Any]]:
+    found = loaded("gradients.json")
+    return ({**row, "date": found["date"]} for row in found["results"])
+
+
+def spread_of(values: Sequence[float]) -> str:
+    """The mean, and the standard deviation if there are several values."""
+    return f"{mean(values):.1f} ± {stdev(values):.1f} %" if len(values) > 1 else f"{values[0]:.1f} %"
 
 
 def round_trip() -> Iterable[dict[str, Any]]:
@@ -267,6 +300,8 @@ SOURCES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
     "regression": regression,
     "install": install,
     "learning-curves": learning_curves,
+    "learning-curves-options": partial(learning_curves, defaults=False),
+    "gradients": gradients,
     "round-trip": round_trip,
     "same-results": same_results,
     "search-size": search_size,

@@ -13,8 +13,9 @@ from torch.nn import functional
 
 from ele_core.interfaces import Energy, OutputSpace, Surrogate
 from ele_core.numerics.error_model import ErrorModel
-from ele_core.numerics.keys import distinct, hash_rows, mix, ranks
+from ele_core.numerics.keys import distinct, fresh_moves, hash_rows, mix, ranks
 from ele_core.numerics.sparse import PartEnergies
+from ele_core.optional import PartMoves
 from ele_core.types import Candidates
 
 RIVALS = 64
@@ -23,6 +24,8 @@ STEPS = 50
 """Steps that look for weights: there are a few of them, and the problem is convex."""
 MOST = 500.0
 """The largest exponent, below that of the largest double."""
+AT_ONCE = 256
+"""Structures whose moves are listed at once: bounds the memory."""
 CAUTION = 1e-3
 """The weight of the squared weights beside the mean cross-entropy: keeps them finite where truths always win."""
 
@@ -94,30 +97,41 @@ class SquaredDistance(QueryEnergy):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WeightedDistance(QueryEnergy):
-    """‖R (q − G ψ(y) − o)‖²: the squared distance with the directions weighted by the errors of a regressor."""
+    """‖R (q − o) − R G ψ(y)‖²: the squared distance with the directions weighted by the errors of a regressor."""
 
     errors: ErrorModel
 
     def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
         """The weighted distance of structure n and its query: (N,)."""
-        return self._length(self.asked(owner), self.surrogate.embed(batch))
+        return self._missing(owner, self.surrogate.embed(batch)).square().sum(dim=1)
 
     def among(self, candidates: Candidates) -> Tensor:
         """The weighted distance of every query and candidate: (B, N)."""
-        expected = self.errors.expected(candidates.kept_by(self.surrogate))
-        return all_distances(self.errors.weighted(self.queries), self.errors.weighted(expected))
+        placed = self.errors.placed(candidates.kept_by(self.surrogate))
+        return all_distances(self.errors.weighted(self.queries), placed)
 
     def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
         """The weighted distance of a point, differentiable in the point: (N,)."""
-        return self._length(self.asked(owner), self.surrogate.embed_at(point))
+        return self._missing(owner, self.surrogate.embed_at(point)).square().sum(dim=1)
 
     def near(self, batch: Any, owner: Tensor | None = None) -> PartEnergies | None:
         """The surrogate's estimate for queries whose plain energies are about the weighted ones near the structures."""
-        there = self.errors.towards(self.asked(owner), self.surrogate.embed(batch))
+        embeddings = self.surrogate.embed(batch)
+        there = embeddings + self.errors.towards(self._missing(owner, embeddings))
         return self.surrogate.energy(there).near(batch)
 
-    def _length(self, queries: Tensor, embeddings: Tensor) -> Tensor:
-        return self.errors.weighted(queries - self.errors.expected(embeddings)).square().sum(dim=1)
+    @cached_property
+    def _weighted(self) -> Tensor:
+        return self.errors.weighted(self.queries)
+
+    def _missing(self, owner: Tensor | None, embeddings: Tensor) -> Tensor:
+        asked = self._weighted if owner is None else self._weighted[owner]
+        return asked - self.errors.placed(embeddings)
+
+    @property
+    def usual(self) -> float:
+        """The energy that a tenth of the truths have at most, among the pairs whose errors were measured."""
+        return self.errors.usual.item()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -235,6 +249,38 @@ def rivals_of(
     rows = distinct(torch.cat([owner[:, None], keys], dim=1)[wrong])
     kept = wrong.nonzero().flatten()[rows]
     return batch[kept], owner[kept]
+
+
+def likely_moves(energy: Energy, batch: Any, space: OutputSpace[Any, Any], count: int) -> tuple[Any, Tensor, Tensor]:
+    """The moves of each structure i that query i may take for it: batch, their rows (M,), and their ranks (M,).
+
+    At most `count` of each, by the estimate of the energy from parts, or else by its gradient, or else evenly spaced.
+    """
+    found = []
+    for first in range(0, len(batch), AT_ONCE):
+        own, rows = batch[first : first + AT_ONCE], slice(first, first + AT_ONCE)
+        moves = space.moves
+        estimate = energy[rows].near(own) if isinstance(moves, PartMoves) else None
+        if isinstance(moves, PartMoves) and estimate is not None:
+            moved, row = moves.best(own, estimate, 2 * count)
+        else:
+            moved, row = moves.neighbours(own, gradient_at(energy[rows], own, space), None)
+        kept = fresh_moves(space.keys(moved), row, space.keys(own), count)
+        found.append((moved[kept], row[kept] + first))
+    moved, row = type(batch).cat([part for part, _ in found]), torch.cat([part for _, part in found])
+    return moved, row, ranks(row)
+
+
+def gradient_at(energy: Energy, batch: Any, space: OutputSpace[Any, Any], owner: Tensor | None = None) -> Any | None:
+    """The gradient of the energy at the vertices of structures, structure n for query `owner[n]`; None: it has none."""
+    if not energy.smooth:
+        return None
+    point = space.relax(batch)
+    leaves = {name: getattr(point, name).requires_grad_(True) for name in space.geometry}
+    with torch.enable_grad():
+        value = energy.at(point.replace(**leaves), owner)
+        gradients = torch.autograd.grad(value.sum(), list(leaves.values()))
+    return point.replace(**dict(zip(leaves, gradients, strict=True)))
 
 
 def all_distances(queries: Tensor, embeddings: Tensor) -> Tensor:

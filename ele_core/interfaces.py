@@ -175,6 +175,8 @@ class Encoder(Component, nn.Module, ABC):
 
     invariant: ClassVar[bool] = False
     """Whether all packings of a structure (`OutputSpace.equivalents`) have the same embedding."""
+    additive: ClassVar[bool] = False
+    """Whether it is a sum over parts of a structure, with useful random weights: easy to regress from few pairs."""
 
     def __init__(self, config: ComponentConfig | None, space: OutputSpace[Any, Any], dim: int) -> None:
         nn.Module.__init__(self)
@@ -233,6 +235,11 @@ class Energy(ABC):
     def smooth(self) -> bool:
         """Whether `at` gives the energy of points, with a gradient."""
         return False
+
+    @property
+    def usual(self) -> float | None:
+        """An energy that only a tenth of the truths have at most; None: not known. `search` goes on above it."""
+        return None
 
     def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
         """The energy of point n for query `owner[n]`, differentiable in the point: (N,). Only if `smooth`."""

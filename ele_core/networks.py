@@ -47,4 +47,4 @@ class NetworkLearner(Learner):
     def to(self, device: torch.device) -> Self:
         """Move the network."""
         self.network.to(device)
-        return self
+        return super().to(device)

@@ -124,6 +124,7 @@ class Moses(MoleculeTask):
                 "name": "neural",
                 "backbone": {"name": "gru", "layers": 2, "width": 192, "pooling": "additive"},
                 "training": {"epochs": 10, "batch_size": 128, "learning_rate": 2.5e-3, "evaluations": 20},
+                "weigh_errors": False,
             },
             "decoder": {"name": "search", "width": 4, "rounds": 30, "patience": 2},
         }

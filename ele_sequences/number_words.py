@@ -62,6 +62,7 @@ class NumberWords(Task):
                 "name": "neural",
                 "backbone": {"name": "gru", "embedding": 64, "layers": 1, "width": 128},
                 "training": {"epochs": 6, "learning_rate": 3e-3, "evaluations": 6},
+                "weigh_errors": False,
             },
             "decoder": {"name": "pgd"},
         }

@@ -21,6 +21,7 @@ TINY: dict[str, Any] = {
     "surrogate": {
         "name": "contrastive",
         "dim": 8,
+        "spherical": True,
         "encoder": {"name": "sequence", "width": 8, "layers": 1},
         "training": {"epochs": 20, "batch_size": 64, "evaluations": 3, "learning_rate": 0.01},
     },
@@ -69,7 +70,8 @@ def overrides(sections: Mapping[str, Any], path: str = "") -> list[str]:
     found: list[str] = []
     for name, value in sections.items():
         here = f"{path}.{name}" if path else name
-        found += overrides(value, here) if isinstance(value, Mapping) else ["--set", f"{here}={value}"]
+        spelled = str(value).lower() if isinstance(value, bool) else value
+        found += overrides(value, here) if isinstance(value, Mapping) else ["--set", f"{here}={spelled}"]
     return found
 
 

@@ -45,7 +45,7 @@ def sources(*kinds: Kind) -> Completion:
 
 def recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Propose the recipes, and the tasks, whose configurations are recipes too."""
-    named = [CompletionItem(name) for name in ("learned", "few-pairs") if name.startswith(incomplete)]
+    named = [CompletionItem(name) for name in ("learned", "paper") if name.startswith(incomplete)]
     return [*named, *components("task")(ctx, param, incomplete)]
 
 

@@ -35,8 +35,9 @@ SETTINGS: Mapping[str, Decorator] = {
         "--recipe",
         metavar="NAME",
         shell_complete=completion.recipes,
-        help="Take what is not given from this recipe: `learned` learns the loss, `few-pairs` uses a fixed embedding, "
-        "a task's name means its configuration [default: few-pairs for --data, else that of the task].",
+        help="Take what is not given from this recipe: `learned` learns the loss from structures and pairs, `paper` "
+        "from structures alone, a task's name means its configuration "
+        "[default: learned for --data, else that of the task].",
     ),
     "epochs": click.option(
         "--epochs",

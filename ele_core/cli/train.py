@@ -47,15 +47,15 @@ def train(
     """Train a model on your own pairs, from a TOML file, or on a task.
 
     Components and sizes that you do not give come from a recipe, which is printed; --recipe chooses another. With
-    your own pairs it is `few-pairs`, whose embedding is fixed; `learned` learns the loss from the structures, as in the
-    paper. A task brings its own.
+    your own pairs it is `learned`, which learns the loss from structures and pairs; `paper` learns it from structures
+    alone. A task brings its own.
 
     Ctrl-C or SIGTERM writes a checkpoint and stops; `ele resume RUN` then continues to the same result. At the end the
     test inputs are decoded, and RUN/report.html shows the outcome.
 
     \b
     ele train --data pairs.csv --output-space molecule -o run
-    ele train --data pairs.csv --output-space molecule --recipe learned -o run
+    ele train --data pairs.csv --output-space molecule --recipe paper -o run
     ele train number-words -o run --minutes 10
     ele train my.toml --seed 1 --set regressor.training.learning_rate=1e-3
     ele train number-words -o run --processes 2

@@ -106,10 +106,10 @@ def within_budget(config: RunConfig) -> RunConfig:
 
 
 def trainings(section: dict[str, Any], option: str) -> Iterator[dict[str, Any]]:
-    """Yield every table `training` of a section that has the option, also those of components inside components."""
-    for name, value in section.items():
+    """Yield every table of a section that trains a network and has the option, also of components inside components."""
+    for value in section.values():
         if isinstance(value, dict):
-            own = name == "training" and option in value
+            own = "batch_size" in value and option in value
             yield from [value] if own else trainings(value, option)
 
 

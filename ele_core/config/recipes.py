@@ -1,14 +1,15 @@
 """Recipes: the components and sizes of a run that the user does not give. All defaults of components are here.
 
-A recipe gives sections of a configuration for what reading the data found. `learned` learns the loss, as in the paper;
-`few-pairs` uses a fixed embedding. The configuration of a task is a recipe too, under the task's name. What a recipe
-gives is merged with what the user gave, which takes precedence: an option changes the recipe's component, and only a
-name replaces it.
+A recipe gives sections of a configuration for what reading the data found. `learned` learns the loss from outputs and
+pairs; `paper` learns it from outputs alone, on a sphere. The configuration of a task is a recipe too, under the task's
+name. What a recipe gives is merged with what the user gave, which takes precedence: an option changes the recipe's
+component, and only a name replaces it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
@@ -21,13 +22,18 @@ from ele_core.plugins import Registry
 from ele_core.sources import Task
 from ele_core.types import Choice
 
-OWN_DATA = "few-pairs"
+OWN_DATA = "learned"
 """The recipe for the user's own data, unless another is given."""
 LEAST_STEPS = 500
 """Steps of a stage whose number of epochs the user did not give, however few the pairs."""
 MOST_STEPS = 12_000
 PASSES = 20
 """Epochs that a network needs, between these bounds."""
+DECISION_BLOCKS = 150_000
+"""Blocks of all pairs together that the generic encoder computes in a step."""
+DECISION_STEPS, DECISION_PAIRS, LEAST_DECISIONS = 150, 3000, 200
+"""Steps that train the embedding with pairs, how many pairs at most, and how many at least: with fewer its weights stay
+random."""
 LARGEST_SKETCH = 4000
 """Training inputs that a kernel keeps: four thousand solve in seconds."""
 CALIBRATED_FROM = 1000
@@ -68,13 +74,36 @@ class Recipe:
     """Options of its components that follow from the data."""
 
 
-def few_pairs(facts: Facts, registry: Registry) -> Sections:
-    """A network and a kernel, added up; a kernel alone if no backbone reads the inputs."""
-    network, kernel = neural(facts, registry), ridge(facts)
-    return {"regressor": {"name": "stacked", "network": network or NONE, "kernel": kernel}}
-
-
 def learned(facts: Facts, registry: Registry) -> Sections:
+    """An encoder that adds up parts, trained with the pairs; a network and a kernel on inputs, and the better of them.
+
+    A kernel alone if no backbone reads the inputs.
+    """
+    encoder = encoder_for(facts.space, registry, additive=True)
+    batch, used = 64, min(facts.pairs, decision_pairs(encoder["name"], facts.space))
+    length = {"pairs": used, "epochs": round(DECISION_STEPS * batch / max(1, used), 2), "batch_size": batch}
+    decisions = {**length, "learning_rate": 3e-3, "evaluations": 5} if used >= LEAST_DECISIONS else NONE
+    surrogate = {
+        "name": "contrastive",
+        "dim": 512,
+        "encoder": encoder,
+        "spherical": False,
+        "training": NONE,
+        "decisions": decisions,
+    }
+    network, kernel = neural(facts, registry), ridge(facts)
+    return {"surrogate": surrogate, "regressor": {"name": "stacked", "network": network or NONE, "kernel": kernel}}
+
+
+def decision_pairs(encoder: str, space: OutputSpace[Any, Any]) -> int:
+    """Return how many pairs to train the embedding with: fewer if the generic encoder has many blocks to compute."""
+    if encoder != "blocks":
+        return DECISION_PAIRS
+    blocks = sum(math.prod(convex.label_shape) for convex in space.geometry.values())
+    return min(DECISION_PAIRS, max(LEAST_DECISIONS, DECISION_BLOCKS // max(1, blocks)))
+
+
+def paper(facts: Facts, registry: Registry) -> Sections:
     """An encoder made for the structures, and a network; a kernel if no backbone reads the inputs."""
     batch = min(256, facts.pairs)
     training = {"epochs": epochs(facts.pairs, batch), "batch_size": batch, "evaluations": 20, "patience": 5}
@@ -84,16 +113,16 @@ def learned(facts: Facts, registry: Registry) -> Sections:
 
 RECIPES: Mapping[str, Recipe] = {
     "learned": Recipe(
-        {"surrogate": "contrastive", "regressor": "neural", "decoder": "pgd"},
-        ("pgd", "candidates"),
-        "the loss is learned from the structures",
+        {"surrogate": "contrastive", "regressor": "stacked", "decoder": "search"},
+        ("search", "candidates"),
+        "the loss is learned from your structures and pairs",
         learned,
     ),
-    "few-pairs": Recipe(
-        {"surrogate": "parts", "regressor": "stacked", "decoder": "search"},
-        ("search", "candidates"),
-        "the embedding is fixed",
-        few_pairs,
+    "paper": Recipe(
+        {"surrogate": "contrastive", "regressor": "neural", "decoder": "pgd"},
+        ("pgd", "candidates"),
+        "the loss is learned from your structures alone, as in the paper",
+        paper,
     ),
 }
 
@@ -182,7 +211,7 @@ def recipe_line(config: RunConfig) -> str:
     others = [f"{kind}={own}" for kind, own in chosen.items() if own != recipe.components[kind]]
     others = [each for each in others if not (each.startswith("decoder=") and config.selection.decoders)]
     if chosen["surrogate"] == recipe.components["surrogate"]:
-        why += f": {recipe.does}" + ("" if name == "learned" else "; --recipe learned learns the loss")
+        why += f": {recipe.does}"
     return f"recipe: {name} ({why})" + (f", with {', '.join(others)}" if others else "")
 
 
@@ -224,14 +253,14 @@ def backbone_for(inputs: InputSpace[Any], registry: Registry) -> Sections | None
     return next(({"name": name} for name in names if accepting(registry, "backbone", name, inputs)), None)
 
 
-def encoder_for(space: OutputSpace[Any, Any], registry: Registry) -> Sections:
-    """Return an installed encoder that accepts the output space.
+def encoder_for(space: OutputSpace[Any, Any], registry: Registry, *, additive: bool = False) -> Sections:
+    """Return an installed encoder that accepts the output space; with `additive`, one that adds up parts.
 
     One that accepts only some spaces is preferred to one for all, one of the same package to others, and of several
     the one that its plugin lists first.
     """
     found = {name: accepting(registry, "encoder", name, space) for name in registry.names("encoder")}
-    fitting = {name: cls for name, cls in found.items() if cls is not None}
+    fitting = {name: cls for name, cls in found.items() if cls is not None and (cls.additive or not additive)}
     listed = [record.name for plugin in registry.plugins() for record in plugin.records.get("encoder", ())]
     own = type(space).__module__.partition(".")[0]
 

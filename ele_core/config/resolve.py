@@ -219,7 +219,7 @@ def _join(path: str, key: str) -> str:
 def _merge_values(base: Any, over: Any) -> Any:
     if isinstance(base, Mapping) and "name" in base and isinstance(over, str) and over != NONE:
         over = {"name": over}
-    if isinstance(base, str) and isinstance(over, Mapping):
+    if isinstance(base, str) and base != NONE and isinstance(over, Mapping):
         base = {"name": base}
     return merge(base, over) if isinstance(base, Mapping) and isinstance(over, Mapping) else over
 

@@ -84,7 +84,7 @@ class RunConfig(ComponentConfig):
     """The outline of a run. A section may be a bare name: `decoder = "pgd"` is `decoder = {name = "pgd"}`."""
 
     recipe: str | None = None
-    """Where sections that are not given come from: `learned`, `few-pairs`, or a task's name for its configuration."""
+    """Where sections that are not given come from: `learned`, `paper`, or a task's name for its configuration."""
     seed: int = Field(default=0, ge=0)
     """The seed of everything random in a run."""
     device: Annotated[str, AfterValidator(_device)] = "auto"

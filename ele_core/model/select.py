@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from ele_core.config import RunConfig
 from ele_core.data.truths import Truths
@@ -30,12 +31,12 @@ class Tried:
 def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> Model:
     """Return the model with the decoder and the mode of its regressor that predict best; report what was tried.
 
-    If no decoders are to be tried, the regressor keeps its usual mode.
+    All modes are tried with the first decoder, then the other decoders with the best mode.
     """
     config = model.config
     decoders = [decoder_of(config, name) for name in config.selection.decoders] or [config.decoder]
     modes = list(model.regressor.modes) or [""]
-    if len(decoders) * len(modes) == 1 or not config.selection.decoders:
+    if len(decoders) * len(modes) == 1:
         if modes[0]:
             model.regressor.use_mode(modes[0])
         return model
@@ -43,16 +44,20 @@ def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> M
     inputs = inputs[: config.selection.pairs]
     truths = truths.part(0, len(inputs))
     quiet = dataclasses.replace(context, work=Work())
-    tried = []
-    for mode in modes:
+
+    def attempt(mode: str, decoder: Choice) -> Tried:
         if mode:
             model.regressor.use_mode(mode)
-        queries = model.regressor.predict(inputs)
-        for decoder in decoders:
-            predicted = model.decode(queries, decoder, context=quiet).best
-            value = measure(model.space, predicted, truths, quiet)[metric.name].float().mean().item()
-            tried.append(Tried(mode, decoder, value))
-    best = min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
+        predicted = model.decode(model.regressor.predict(inputs), decoder, context=quiet).best
+        value = measure(model.space, predicted, truths, quiet)[metric.name].float().mean().item()
+        return Tried(mode, decoder, value)
+
+    def best_of(tried: Sequence[Tried]) -> Tried:
+        return min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
+
+    tried = [attempt(mode, decoders[0]) for mode in modes]
+    tried += [attempt(best_of(tried).mode, decoder) for decoder in decoders[1:]]
+    best = best_of(tried)
     if best.mode:
         model.regressor.use_mode(best.mode)
     listed = "; ".join(map(str, tried))

@@ -51,9 +51,9 @@ Constraints = Any
 class StructuredPredictor:
     """A scikit-learn estimator that predicts structures from inputs, by their distance in an embedding of structures.
 
-    `recipe` chooses what is not given. `"few-pairs"`, the default, uses a fixed embedding, a network and a kernel.
-    `"learned"` learns the loss from the structures, as a differentiable embedding, and trains a network into it: the
-    method of the paper. The name of a task chooses its components.
+    `recipe` chooses what is not given. `"learned"`, the default, learns the loss from structures and pairs, as a
+    differentiable embedding that adds up parts, and regresses into it with a kernel and a network. `"paper"` learns the
+    loss from structures alone, on a sphere, and trains a network into it. The name of a task chooses its components.
 
     `output`, `input`, `surrogate`, `regressor` and `decoder` are each the name of a component, or a mapping of its name
     and options, as in a configuration file; decoders see a `share` of the training outputs as candidates::

@@ -23,6 +23,7 @@ FILES = ("spectra",)
 SISOKR = (
     "surrogate=wl-kernel",
     "regressor=sketched-ridge",
+    "regressor.weigh_errors=false",
     "regressor.kernel=gaussian",
     "regressor.width=1",
     "regressor.sketch.size=4000",
@@ -33,6 +34,7 @@ SISOKR = (
 NETWORK = (
     "task.merge=held-out",
     "regressor=neural",
+    "regressor.weigh_errors=false",
     "regressor.backbone=peaks",
     "regressor.backbone.dropout=0.3",
     "regressor.training.epochs=40",
@@ -126,6 +128,7 @@ class SpectrumToMolecule(MoleculeTask):
                 "width": 1.0,
                 "sketch": {"size": 4000},
                 "penalties": [10.0 ** (-power / 2) for power in range(6, 13)],
+                "weigh_errors": False,
             },
             "decoder": {"name": "search", "width": 4, "rounds": 40, "patience": 2},
         }

@@ -85,6 +85,7 @@ class SmilesToMolecule(MoleculeTask):
                 "name": "neural",
                 "backbone": {"name": "gru", "layers": 2, "width": 256},
                 "training": {"epochs": 10, "batch_size": 128, "learning_rate": 2e-3, "evaluations": 20},
+                "weigh_errors": False,
             },
             "decoder": {"name": "search"},
         }

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from ele_core import Backbone, Context
+from ele_core import Backbone, ComponentConfig, Context, InputSpace, Surrogate
 from ele_core.components.regressors.neural import NeuralRegressor
 from ele_core.components.regressors.stacked import StackedRegressor
 from ele_core.components.training.optimise import Training
@@ -35,6 +35,10 @@ class EnergyRegressor(NeuralRegressor):
         """How the backbone is trained."""
 
     config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
+        super().__init__(config, inputs, surrogate)
+        self.weighs = False  # its targets are no embeddings
 
     def around(self, backbone: Backbone) -> nn.Module:
         """The backbone itself."""

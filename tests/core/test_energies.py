@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ele_core import StructuredPredictor
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.gradient import GradientDecoder
 from ele_core.components.decoders.search import SearchDecoder
+from ele_core.components.regressors import measured
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.energies import RIVALS, SquaredDistance, SumOfEnergies, WeightedDistance, fit_weights, rivals_of
 from ele_core.interfaces import Energy
@@ -82,26 +84,43 @@ def test_search_finds_what_the_plain_energies_miss(base, errors, graphs):
     assert found[WeightedDistance] > found[SquaredDistance] + 0.4
 
 
-def weighted(pairs: Any, tiny: dict[str, Any]) -> StructuredPredictor:
-    sections = {**tiny, "regressor": {**tiny["regressor"], "weigh_errors": True}}
-    return StructuredPredictor("sequence", **sections, decoder="search").fit(*pairs, validation=20)
+@pytest.fixture
+def fitted(pairs, tiny, monkeypatch) -> Callable[..., StructuredPredictor]:
+    """Fit a predictor whose regressor has `options`; a hundred pairs are enough to measure errors."""
+    monkeypatch.setattr(measured, "LEAST_PAIRS", 100)
+
+    def fit(**options: Any) -> StructuredPredictor:
+        sections = {**tiny, "regressor": {**tiny["regressor"], **options}}
+        return StructuredPredictor("sequence", **sections, decoder="search").fit(*pairs, validation=20)
+
+    return fit
 
 
-def test_a_regressor_weighs_its_errors_and_a_saved_model_decodes_the_same(pairs, tiny, tmp_path: Path):
-    predictor = weighted(pairs, tiny)
+@pytest.fixture
+def weighted(fitted) -> StructuredPredictor:
+    """A predictor whose energies weigh errors, whatever the validation pairs say."""
+    predictor = fitted()
+    predictor.model_.regressor.use_mode(measured.WEIGHTED)
+    return predictor
+
+
+def test_a_regressor_weighs_its_errors_and_a_saved_model_decodes_the_same(pairs, weighted, tmp_path: Path):
+    predictor = weighted
     model = predictor.model_
     errors = model.regressor.errors
     assert not torch.equal(errors.root, torch.eye(model.surrogate.dim))
     assert isinstance(model.regressor.energy(torch.zeros(1, model.surrogate.dim)), WeightedDistance)
     predictor.save(tmp_path / "model")
     again = StructuredPredictor.load(tmp_path / "model")
-    assert torch.equal(again.model_.regressor.errors.gain, errors.gain)
+    assert torch.equal(again.model_.regressor.errors.mixed, errors.mixed)
+    assert torch.equal(again.model_.regressor.errors.usual, errors.usual)
     for decoder in ("search", "pgd"):
         assert again.predict(pairs[0][:5], decoder=decoder) == predictor.predict(pairs[0][:5], decoder=decoder)
 
 
-def test_pgd_descends_along_weighted_energies(pairs, tiny):
-    model = weighted(pairs, tiny).model_
+def test_pgd_descends_along_weighted_energies(pairs, weighted):
+    model = weighted.model_
+    assert model.regressor.errors is not None
     queries = model.queries(pairs[0][:6])
     energy = model.regressor.energy(queries)
     candidates = model.decode(queries, Choice(name="candidates"), context=Context())
@@ -110,15 +129,16 @@ def test_pgd_descends_along_weighted_energies(pairs, tiny):
     assert (found.energies <= candidates.energies + 1e-5).all()
 
 
-def test_the_oracle_decodes_what_is_predicted_on_average(pairs, tiny):
-    model = weighted(pairs, tiny).model_
+def test_the_oracle_decodes_what_is_predicted_on_average(pairs, weighted):
+    model = weighted.model_
     batch = model.space.pack(pairs[1][:3])
     expected = model.regressor.errors.expected(model.surrogate.embed(batch))
     torch.testing.assert_close(model.regressor.ideal_queries(batch), expected)
 
 
-def test_without_the_option_nothing_is_weighted(predictor):
-    model = predictor.model_
+def test_without_the_option_nothing_is_weighted(fitted):
+    model = fitted(weigh_errors=False).model_
+    assert list(model.regressor.modes) == []
     assert model.regressor.errors is None
     assert isinstance(model.regressor.energy(torch.zeros(1, model.surrogate.dim)), SquaredDistance)
     batch = model.space.pack(["17", "42"])

@@ -10,6 +10,7 @@ QUICK: dict[str, Any] = {
     "surrogate": {
         "name": "contrastive",
         "dim": 4,
+        "spherical": True,
         "encoder": {"name": "flat", "width": 4, "layers": 1},
         "training": {"epochs": 1, "evaluations": 1},
     },

@@ -15,6 +15,7 @@ from ele_core.component import ComponentConfig
 from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.components.decoders.constraints import JUDGED, Constraints
 from ele_core.components.decoders.gradient import GradientDecoder
+from ele_core.energies import gradient_at
 from ele_core.interfaces import Decoder, Energy
 from ele_core.numerics.keys import mix, ranks
 from ele_core.optional import PartMoves
@@ -45,9 +46,12 @@ class SearchDecoder(Decoder):
         """How wide and how far to search."""
 
         width: int = Field(4, ge=1)
-        """The size of the beam: structures of an input expanded per round. A search starts from as many candidates."""
+        """The size of the beam: structures of an input expanded per round, at first."""
+        effort: int = Field(3, ge=0, le=16)
+        """How often the beam of an input may double: unless its best structure has an energy as low as a tenth of the
+        truths have, the search goes on with a wider beam. Unused if the regressor did not measure its errors."""
         rounds: int = Field(12, ge=1)
-        """Maximum number of rounds; an input stops earlier if its beam is fully expanded."""
+        """Maximum number of rounds at each width; an input stops earlier if its beam is fully expanded."""
         patience: int = Field(1, ge=1)
         """Rounds without a better structure after which an input stops."""
         moves: int | None = Field(None, ge=1)
@@ -61,6 +65,10 @@ class SearchDecoder(Decoder):
         """Record a trace even if `decode` is called without `trace=True`: for each answer the structure that the search
         started from, then the one after each move."""
 
+        def widest(self, energy: Energy) -> int:
+            """The size of the beam after all doublings."""
+            return self.width if energy.usual is None else self.width << self.effort
+
     config: Config
 
     def accepts(self, energy: Energy) -> None:
@@ -72,7 +80,8 @@ class SearchDecoder(Decoder):
         self, energy: Energy, problem: Problem, *, top_k: int = 1, trace: bool = False, context: Context
     ) -> Decoding:
         """Search from the best candidates of each query."""
-        starts = self._starts(energy, problem, min(max(self.config.width, top_k), len(problem.candidates)), context)
+        count = min(max(self.config.widest(energy), top_k), len(problem.candidates))
+        starts = self._starts(energy, problem, count, context)
         constraints = Constraints.of(problem, len(energy), energy.device)
         parts = []
         for first in context.monitor.progress(range(0, len(energy), CHUNK), description="search"):
@@ -128,13 +137,15 @@ class Pool:
         found = self.at(order[self.owner[order].argsort(stable=True)])
         return found.at(found.first(width).nonzero().flatten())
 
-    def first(self, width: int) -> Tensor:
-        """(N,) bool: whether a structure is one of those that `best` keeps."""
-        kept = ranks(self.owner) < width
+    def first(self, width: int | Tensor) -> Tensor:
+        """(N,) bool: whether a structure is one of those that `best` keeps; `width` is one for all inputs or (B,)."""
+        allowed = width if isinstance(width, int) else width[self.owner]
+        kept = ranks(self.owner) < allowed
         if self.violation is not None:
             order = self.violation.argsort(stable=True)
             order = order[self.owner[order].argsort(stable=True)]
-            kept[order] |= ranks(self.owner[order]) < width
+            own = allowed if isinstance(allowed, int) else allowed[order]
+            kept[order] |= ranks(self.owner[order]) < own
         return kept
 
     @property
@@ -198,12 +209,14 @@ class BeamSearch:
         self.problem = problem
         self.config = config
         self.constraints = constraints
-        self.kept = max(config.width, top_k)  # for answers; the beam, and with it the search, has the configured width
+        self.widest = config.widest(energy)
+        self.kept = max(self.widest, top_k)  # for answers; the search does not depend on how many are asked for
         self.lineage = Lineage() if trace else None
-        self.pool = self._distinct([start.ranks(0, config.width) for start in starts], trace)
-        self.others = self._distinct([start.ranks(config.width, start.top_k) for start in starts], trace)
+        self.pool = self._distinct([start.ranks(0, self.widest) for start in starts], trace)
+        self.others = self._distinct([start.ranks(self.widest, start.top_k) for start in starts], trace)
         self.seen = self._identities(self.pool.structures, self.pool.owner).sort().values
         self.scored = torch.zeros(len(energy), dtype=torch.long, device=energy.device)
+        self.width = torch.full_like(self.scored, config.width)
         self.stale = torch.zeros_like(self.scored)
         self.least: tuple[Tensor, ...] = ()
         self._count_stale()
@@ -228,17 +241,33 @@ class BeamSearch:
         return None if self.constraints is None else self.constraints.violation(structures, owner)
 
     def run(self, top_k: int) -> Decoding:
-        """Expand in rounds until every beam is expanded; return the `top_k` best of each input."""
+        """Search, widen the beams of inputs that need it, and return the `top_k` best of each input."""
+        for _ in range(self.config.effort + 1):
+            self._settle()
+            if not self._widen():
+                break
+        return self._answer(top_k)
+
+    def _widen(self) -> bool:
+        """Double the beams of the inputs whose best structure is not convincing; return whether there are any."""
+        unsure = self.width < self.widest
+        if self.energy.usual is not None:
+            unsure &= self.least[0] > self.energy.usual
+        self.width = torch.where(unsure, 2 * self.width, self.width)
+        self.stale = torch.where(unsure, 0, self.config.patience)
+        return bool(unsure.any())
+
+    def _settle(self) -> None:
+        """Expand in rounds until every beam is expanded, or nothing better is found."""
         for _ in range(self.config.rounds):
             waiting = ~self.pool.expanded & (self.stale < self.config.patience)[self.pool.owner]
-            beam = (waiting & self.pool.first(self.config.width)).nonzero().flatten()
+            beam = (waiting & self.pool.first(self.width)).nonzero().flatten()
             if not len(beam):
                 break
             parts = [self._expand(self.pool.at(rows)) for rows in beam.split(SLICE)]
             known = dataclasses.replace(self.pool, expanded=self.pool.expanded.index_fill(0, beam, True))
             self.pool = Pool.cat([known, *parts]).best(self.kept)
             self._count_stale()
-        return self._answer(top_k)
 
     def _expand(self, beam: Pool) -> Pool:
         """Score the neighbours of the beam that their input has not seen before, and return the best."""
@@ -264,7 +293,7 @@ class BeamSearch:
         if self.constraints is None:
             return found
         if self.constraints.costly.any():
-            found = found.best(max(self.config.width, JUDGED))
+            found = found.best(max(self.widest, JUDGED))
         return dataclasses.replace(found, violation=self._violation(found.structures, found.owner))
 
     def _moves(self, beam: Pool) -> tuple[Any, Tensor, bool]:
@@ -279,22 +308,13 @@ class BeamSearch:
                 return *moves.best(beam.structures, estimate, REPEATS * self._limit), True
         if limit is None:
             return *moves.list(beam.structures), False
-        return *moves.neighbours(beam.structures, self._gradient(beam), limit), False
+        gradient = gradient_at(self.energy, beam.structures, self.problem.space, beam.owner)
+        return *moves.neighbours(beam.structures, gradient, limit), False
 
     @property
     def _limit(self) -> int:
         """Maximum number of neighbours of a structure to score, if an estimate ranks them."""
         return RANKED if self.config.moves is None else self.config.moves
-
-    def _gradient(self, beam: Pool) -> Any | None:
-        """The gradient of the energy at the structures of the beam; None if it has none."""
-        if not self.energy.smooth:
-            return None
-        point = self.problem.space.relax(beam.structures)
-        leaves = {name: getattr(point, name).requires_grad_(True) for name in self.problem.space.geometry}
-        energy = self.energy.at(point.replace(**leaves), beam.owner)
-        gradients = torch.autograd.grad(energy.sum(), list(leaves.values()))
-        return point.replace(**dict(zip(leaves, gradients, strict=True)))
 
     def _identities(self, structures: Any, owner: Tensor) -> Tensor:
         """(N,) int64: equal for the same structure of the same input."""

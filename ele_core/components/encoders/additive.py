@@ -29,6 +29,8 @@ class AdditiveEncoder(Encoder):
     much less. A regression learns such an embedding part by part, from few pairs; the sum is differentiable in points.
     """
 
+    additive = True
+
     class Config(ComponentConfig):
         """How finely parts are told apart."""
 
@@ -76,16 +78,21 @@ class AdditiveEncoder(Encoder):
 
 
 class PartTable:
-    """Tensors with one row for each part, by kind of part; a part is known by its key, an int64."""
+    """Tensors with one row for each part, by kind of part; a part is known by its key, an int64.
+
+    New rows are written behind the known ones, into tensors that double when they are full.
+    """
 
     def __init__(self) -> None:
-        self.keys: dict[int, Tensor] = {}
         self.values: dict[int, tuple[Tensor, ...]] = {}
+        """Rows in the order in which parts became known; those behind the last are unused."""
+        self._keys: dict[int, Tensor] = {}
+        self._places: dict[int, Tensor] = {}
 
     @property
     def size(self) -> int:
         """The number of parts of all kinds."""
-        return sum(map(len, self.keys.values()))
+        return sum(map(len, self._keys.values()))
 
     def rows(self, kind: int, keys: Tensor, compute: Compute) -> Tensor:
         """The row of each of `keys` (E,) in the tensors of `kind`: (E,).
@@ -93,20 +100,38 @@ class PartTable:
         `compute(first)` makes the rows of new keys, where `first` are the places in `keys` at which each occurs first.
         """
         distinct, inverse = keys.unique(return_inverse=True)
-        known = self.keys.get(kind, keys[:0])
-        place = torch.searchsorted(known, distinct)
+        known = self._keys.get(kind, keys[:0])
         new = torch.ones_like(distinct, dtype=torch.bool)
         if len(known):
-            new = known[place.clamp(max=len(known) - 1)] != distinct
-        if bool(new.any()) or kind not in self.keys:
+            new = known[torch.searchsorted(known, distinct).clamp(max=len(known) - 1)] != distinct
+        if bool(new.any()) or kind not in self._keys:
             order = torch.arange(len(keys), device=keys.device)
             first = torch.full_like(distinct, len(keys)).scatter_reduce(0, inverse, order, "amin")
-            made = compute(first[new])
-            self.keys[kind], order = torch.cat([known, distinct[new]]).sort()
-            old = self.values.get(kind, tuple(rows[:0] for rows in made))
-            self.values[kind] = tuple(torch.cat(both)[order] for both in zip(old, made, strict=True))
-            place = torch.searchsorted(self.keys[kind], distinct)
-        return place[inverse]
+            self._add(kind, distinct[new], compute(first[new]))
+        return self._places[kind][torch.searchsorted(self._keys[kind], distinct)][inverse]
+
+    def _add(self, kind: int, keys: Tensor, made: tuple[Tensor, ...]) -> None:
+        """Add the rows of parts that are not known yet."""
+        known = self._keys.get(kind, keys[:0])
+        first, end = len(known), len(known) + len(keys)
+        if kind not in self.values:
+            self.values[kind] = made  # with gradients, a table is filled once
+        else:
+            self.values[kind] = tuple(
+                _written(rows, first, own) for rows, own in zip(self.values[kind], made, strict=True)
+            )
+        places = torch.cat([self._places.get(kind, keys[:0]), torch.arange(first, end, device=keys.device)])
+        self._keys[kind], order = torch.cat([known, keys]).sort()
+        self._places[kind] = places[order]
+
+
+def _written(rows: Tensor, first: int, made: Tensor) -> Tensor:
+    """`rows` with `made` (N, …) written from `first` on; twice as many rows if there is no room."""
+    end = first + len(made)
+    if end > len(rows):
+        rows = torch.cat([rows[:first], rows.new_empty(max(end, 2 * len(rows)) - first, *rows.shape[1:])])
+    rows[first:end] = made
+    return rows
 
 
 class BlocksEncoder(AdditiveEncoder):
@@ -122,17 +147,16 @@ class BlocksEncoder(AdditiveEncoder):
             name: convex.point_shape[-1] if len(convex.label_shape) < len(convex.point_shape) else 1
             for name, convex in space.geometry.items()
         }
-        counts = {name: math.prod(space.geometry[name].point_shape) // size for name, size in self.sizes.items()}
-        self.directions = nn.ParameterDict(
-            {name: nn.Parameter(torch.randn(counts[name], size, dim)) for name, size in self.sizes.items()}
-        )
-        self.phases = nn.ParameterDict({name: self.random_phases(counts[name], dim) for name in self.sizes})
+        counts = [math.prod(space.geometry[name].point_shape) // size for name, size in self.sizes.items()]
+        shapes = list(zip(counts, self.sizes.values(), strict=True))
+        self.directions = nn.ParameterList(nn.Parameter(torch.randn(count, size, dim)) for count, size in shapes)
+        self.phases = nn.ParameterList(self.random_phases(count, dim) for count in counts)
 
     def forward(self, point: Any) -> Tensor:
         """A point of B structures → (B, dim)."""
         features = []
-        for name, size in self.sizes.items():
+        for field, (name, size) in enumerate(self.sizes.items()):
             blocks = getattr(point, name).flatten(1).unflatten(1, (-1, size)).unbind(dim=1)
-            each = zip(blocks, self.directions[name], self.phases[name], strict=True)
+            each = zip(blocks, self.directions[field], self.phases[field], strict=True)
             features += [self.waves(block @ directions, phases) for block, directions, phases in each]
         return torch.stack(features).sum(dim=0) / math.sqrt(self.dim)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
+from torch.nn import functional
 
 from ele_core.component import ComponentConfig
 from ele_core.components.inputs.pieces import Pieces
@@ -95,6 +96,8 @@ class TextInput(InputSpace[str]):
         twice its characters), so held-out texts that are a little longer still fit."""
         on_long: Literal["error", "truncate"] = "error"
         """A text above `max_length`: `error` refuses it, `truncate` keeps its first `max_length` tokens."""
+        ends: bool = True
+        """Whether kernels, which compare runs of tokens, also see where a text begins and ends."""
 
         @model_validator(mode="after")
         def _check_pattern(self) -> Self:
@@ -174,9 +177,13 @@ class TextInput(InputSpace[str]):
         return ["one two", "two one", "three", "one hundred and one"]
 
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
-        """Counts of the runs of one to `grams` tokens in each text; of characters at level `pieces`."""
+        """Counts of the runs of one to `grams` tokens in each text; of characters at level `pieces`.
+
+        With `ends`, the beginning and the end of a text are tokens too.
+        """
         assert isinstance(batch, Texts)
-        return gram_counts(self._spelled(batch), grams)
+        spelled = self._spelled(batch)
+        return gram_counts(with_ends(spelled) if self.config.ends else spelled, grams)
 
     def nearest(self, batch: Tensors, others: Tensors) -> tuple[Tensor, Tensor]:
         """By the edit distance, among the texts that share the most runs of up to three tokens.
@@ -192,7 +199,7 @@ class TextInput(InputSpace[str]):
         """A recurrent network whose size follows the number of pairs, and a kernel on runs of tokens."""
         width = 256 if pairs >= 3000 else 128
         gru = {"name": "gru", "embedding": 64, "layers": 1 if pairs < 30_000 else 2, "width": width, "dropout": 0.2}
-        return {"backbone": gru, "kernel": {"kernel": "cosine", "grams": 4}}
+        return {"backbone": gru, "kernel": {"kernel": "cosine", "grams": 6}}
 
     def sizes(self, batch: Tensors) -> Tensor | None:
         """(B,) the number of tokens in each text."""
@@ -293,6 +300,14 @@ def nearest_texts(batch: Texts, others: Texts) -> tuple[Tensor, Tensor]:
     return torch.cat([rows for rows, _ in found]), torch.cat([distances for _, distances in found])
 
 
+def with_ends(texts: Texts) -> Texts:
+    """The texts with one token more before the first and after the last."""
+    tokens = functional.pad(texts.tokens.long(), (1, 1))
+    tokens[:, 0] = BEGIN
+    tokens[torch.arange(len(tokens), device=tokens.device), texts.lengths.long() + 1] = END
+    return Texts(tokens, texts.lengths + 2)
+
+
 def gram_counts(texts: Texts, longest: int) -> SparseRows:
     """How often each run of one to `longest` tokens occurs in each text: the features of the spectrum kernel.
 
@@ -310,6 +325,8 @@ def gram_counts(texts: Texts, longest: int) -> SparseRows:
     return SparseRows.counted(torch.cat(keys, dim=1), torch.cat(present, dim=1))
 
 
+BEGIN, END = -1, -2
+"""Tokens for the beginning and the end of a text; no vocabulary has them."""
 _FILE, _SEEN = "tokenizer.json", "seen-texts.json"
 _AGAIN = "Get an intact copy, or train again."
 

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from ele_core.component import ComponentConfig
+from ele_core.components.regressors.measured import PART, MeasuredRegressor, sampled_rows
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
-from ele_core.interfaces import InputSpace, Regressor, Surrogate
+from ele_core.interfaces import InputSpace, Surrogate
 from ele_core.networks import Backbone, NetworkLearner
-from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.types import Choice, PlannedStage, Source, Stage, Takes, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
-ERRORS = "errors."
-"""Prefix of the error model's tensor names."""
 CHUNK = 1024
 """Inputs predicted at once."""
 
 
-class NeuralRegressor(NetworkLearner, Regressor):
+class NeuralRegressor(NetworkLearner, MeasuredRegressor):
     """h(x) = backbone(x) / ‖·‖, minimising ‖h(x) − ψ(y)‖² = 2 − 2⟨h(x), ψ(y)⟩ over the training pairs.
 
     If the surrogate is not `spherical`, h(x) = μ + σ · backbone(x), with the mean and the standard deviation of each
@@ -46,9 +44,9 @@ class NeuralRegressor(NetworkLearner, Regressor):
         """The network on inputs."""
         training: Training = Training(batch_size=128, epochs=20)
         """How the backbone is trained."""
-        weigh_errors: bool = False
-        """Whether energies weigh each direction of the embedding by the errors of predictions for validation pairs, of
-        which there should be hundreds."""
+        weigh_errors: bool = True
+        """Whether energies may weigh each direction of the embedding by the errors of predictions for training pairs;
+        validation pairs decide. With fewer than 200 pairs, or equal outputs, they do not."""
 
     config: Config
 
@@ -57,7 +55,6 @@ class NeuralRegressor(NetworkLearner, Regressor):
         choice, dim = self.config.backbone, surrogate.dim
         backbone: Backbone = create_part(self, "backbone", choice, inputs, dim, path="regressor.backbone")
         self.network = self.around(backbone).eval()
-        self.errors = ErrorModel(dim) if self.config.weigh_errors else None
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the regression."""
@@ -109,27 +106,19 @@ class NeuralRegressor(NetworkLearner, Regressor):
             context=context,
             stage=REGRESSION,
         )
-        if self.errors is not None:
-            predicted = context.processes.spread(self.predict, held_out)
-            self.errors.to(context.device).fit(predicted, validation_targets)
+        if self.weighs:
+            parts = sampled_rows(len(inputs))
+            predicted = torch.cat([context.processes.spread(self.predict, inputs[rows]) for rows in parts])
+            self.measure(predicted, torch.cat([targets[rows.to(targets.device)] for rows in parts]), context)
 
     def state(self) -> dict[str, Tensor]:
         """The weights of the network, and the error model if there is one."""
-        errors = {} if self.errors is None else self.errors.state_dict()
-        return {**super().state(), **{f"{ERRORS}{name}": value for name, value in errors.items()}}
+        return {**super().state(), **self.errors_state()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights of the network and the error model."""
-        super().restore({name: value for name, value in state.items() if not name.startswith(ERRORS)})
-        if self.errors is not None:
-            own = {name.removeprefix(ERRORS): value for name, value in state.items() if name.startswith(ERRORS)}
-            self.errors.load_state_dict(own)
-
-    def to(self, device: torch.device) -> Self:
-        """Move the network and the error model."""
-        if self.errors is not None:
-            self.errors.to(device)
-        return super().to(device)
+        super().restore({name: value for name, value in state.items() if not name.startswith(f"{PART}.")})
+        self.restore_errors(state)
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are. Evaluations in training call `_predict` alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -12,25 +12,20 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from ele_core.component import ComponentConfig
+from ele_core.components.regressors.measured import MeasuredRegressor, sampled_rows
 from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
 from ele_core.errors import ModelError
-from ele_core.interfaces import InputSpace, Regressor, Surrogate
-from ele_core.numerics.error_model import ErrorModel
+from ele_core.interfaces import InputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.runtime.work import Snapshot
 from ele_core.types import Pairs, Stage, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
-WEIGHTED, PLAIN = "weighted", "plain"
-LEAST_PAIRS = 200
-"""Training pairs from which on errors are measured: fewer tell too little of a hundred directions and more."""
-MOST_PAIRS = 10_000
-"""Training pairs whose errors are measured: bounds the memory."""
 
 
-class SketchedRidgeRegressor(Regressor):
+class SketchedRidgeRegressor(MeasuredRegressor):
     """h(x) = z(x) H, where H minimises Σ_i ‖z(x_i) H − ψ(y_i)‖² + n λ ‖H‖² and z is the sketched input kernel.
 
     H = (ZᵀZ + n λ I)⁻¹ Zᵀ Ψ. One eigendecomposition of ZᵀZ serves all λ; the λ of least error on the validation pairs
@@ -54,9 +49,9 @@ class SketchedRidgeRegressor(Regressor):
         penalties: tuple[PositiveFloat, ...] = Field(tuple(10.0**-power for power in range(2, 10)), min_length=1)
         """The values of λ that are tried; the best on the validation pairs is kept."""
 
-        weigh_errors: bool = False
-        """Whether energies weigh each direction of the embedding by the errors of predictions for training pairs that
-        were left out. With fewer than 200 pairs, or if all outputs are equal, they do not."""
+        weigh_errors: bool = True
+        """Whether energies may weigh each direction of the embedding by the errors of predictions for training pairs
+        that were left out; validation pairs decide. With fewer than 200 pairs, or equal outputs, they do not."""
 
     config: Config
 
@@ -64,16 +59,6 @@ class SketchedRidgeRegressor(Regressor):
         super().__init__(config, inputs, surrogate)
         self.map = SketchedKernel(self.config)
         self.weights = torch.zeros(0, 0)
-        self.measured: ErrorModel | None = None
-
-    @property
-    def modes(self) -> Sequence[str]:
-        """With energies that weigh errors and without, if errors were measured."""
-        return () if self.measured is None else [WEIGHTED, PLAIN]
-
-    def use_mode(self, mode: str) -> None:
-        """Weigh errors or not; a model that does not is saved without them."""
-        self.errors = self.measured if mode == WEIGHTED else None
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the inputs, add up ZᵀZ and ZᵀΨ chunk by chunk, and solve for the best penalty."""
@@ -93,26 +78,17 @@ class SketchedRidgeRegressor(Regressor):
             context.monitor.evaluation(REGRESSION.name, step, metrics, best=error < least)
             if error < least:
                 least, best, self.weights = error, penalised, (vectors @ solution).float()
-        self.errors = self.measured = self._measured(train, vectors, best, rotated, context)
+        if self.weighs:
+            self.measure(*self._left_out(train, vectors, best, rotated), context)
 
-    def _measured(
-        self, train: Pairs, vectors: Tensor, penalised: Tensor, rotated: Tensor, context: Context
-    ) -> ErrorModel | None:
-        """The error model of predictions for training pairs, each by the regression without it; None: without."""
-        if not self.config.weigh_errors:
-            return None
-        rows = torch.arange(0, len(train), -(-len(train) // MOST_PAIRS))
+    def _left_out(self, train: Pairs, vectors: Tensor, penalised: Tensor, rotated: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions for training pairs, each by the regression without it, and the embeddings of their outputs."""
         queries, embeddings = [], []
-        for some in rows.split(CHUNK):
+        for some in sampled_rows(len(train)):
             mapped = self._map(train.inputs[some]).double() @ vectors
             embeddings.append(self.surrogate.embed(train.outputs[some]).double())
             queries.append(left_out(mapped, embeddings[-1], penalised, rotated))
-        known = torch.cat(embeddings)
-        if len(known) >= LEAST_PAIRS and bool((known != known[0]).any()):
-            return ErrorModel(self.surrogate.dim).to(known.device).fit(torch.cat(queries), known)
-        why = "all outputs are equal" if len(known) >= LEAST_PAIRS else f"this needs {LEAST_PAIRS} training pairs"
-        context.monitor.message(f"energies do not weigh the errors of the regression: {why}")
-        return None
+        return torch.cat(queries), torch.cat(embeddings)
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim)."""
@@ -121,8 +97,7 @@ class SketchedRidgeRegressor(Regressor):
 
     def state(self) -> dict[str, Tensor]:
         """The sketched input kernel, H, and the error model if there is one."""
-        errors = {} if self.errors is None else prefixed("errors", self.errors.state_dict())
-        return {**self.map.state(), "weights": self.weights, **errors}
+        return {**self.map.state(), "weights": self.weights, **self.errors_state()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the sketched input kernel, H and the error model."""
@@ -132,18 +107,13 @@ class SketchedRidgeRegressor(Regressor):
             raise ModelError(what, fix="Get an intact copy, or train again.")
         self.map.restore(state)
         self.weights = weights
-        errors = Snapshot(state).part("errors")
-        self.errors = self.measured = ErrorModel(self.surrogate.dim) if errors else None
-        if self.measured is not None:
-            self.measured.load_state_dict(errors)
+        self.restore_errors(state)
 
     def to(self, device: torch.device) -> Self:
         """Move what was learned to `device`."""
         self.map.to(device)
         self.weights = self.weights.to(device)
-        if self.measured is not None:
-            self.measured.to(device)
-        return self
+        return super().to(device)
 
     def _features(self, inputs: Tensors) -> SparseRows:
         return self.inputs.features(inputs, grams=self.config.grams)
@@ -160,7 +130,7 @@ class SketchedRidgeRegressor(Regressor):
         starts = range(done, len(pairs), CHUNK)
         for start in context.monitor.progress(starts, description=REGRESSION.name, total=len(starts)):
             mapped = self._map(pairs.inputs[start : start + CHUNK])
-            if self.config.weigh_errors:
+            if self.weighs:
                 mapped = mapped.double()  # what a pair changes is far smaller than the sum over all pairs
             sums[:, : self.map.dim] += mapped.T @ mapped
             embedded = self.surrogate.embed(pairs.outputs[start : start + CHUNK]).to(mapped.dtype)

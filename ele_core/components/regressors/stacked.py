@@ -22,8 +22,10 @@ from ele_core.runtime.monitor import StageNames
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
-STACKED, COPIED, WEIGHTED = "stacked", "copied", "weighted"
-MODES = (STACKED, COPIED, WEIGHTED)
+STACKED, COPIED = "stacked", "copied"
+ALONE = {"kernel": "kernel, errors weighed", "network": "network, errors weighed"}
+"""A regressor → the mode in which it predicts alone, with energies that weigh its errors."""
+MODES = (STACKED, COPIED, *ALONE.values())
 """A mode is stored as its place here."""
 Error = Callable[[Tensor], Tensor]
 """The mean error of queries (B, dim), as a scalar."""
@@ -34,9 +36,8 @@ UNDECIDED = -1.0
 class StackedRegressor(Regressor):
     """h(x) = Σ_r w_r h_r(x) with w ≥ 0, where w minimises the squared error on the validation pairs.
 
-    A network learns more from many pairs, a kernel more from few, and together they are better than either. If
-    predictions made with the queries of `copying` turn out better on the validation pairs, these are used instead; and
-    so is the kernel alone, if it measures its errors and energies that weigh them predict better.
+    A network learns more from many pairs, a kernel more from few, and their sum has less error than either. Validation
+    pairs decide between the sum, the kernel or the network alone with energies that weigh its errors, and `copying`.
 
     A regressor whose weights minimise something else overrides `objective`.
     """
@@ -74,16 +75,22 @@ class StackedRegressor(Regressor):
 
     @property
     def modes(self) -> Sequence[str]:
-        """The sum of all regressors, copying alone, or the kernel alone with energies that weigh its errors."""
-        kernel = self.parts.get("kernel")
-        others = {COPIED: "copying" in self.parts, WEIGHTED: kernel is not None and kernel.errors is not None}
-        found = [STACKED, *(mode for mode, there in others.items() if there)]
+        """The regressors alone that measured their errors, the sum of all, or copying alone."""
+        weighing = [ALONE[name] for name in ALONE if (part := self.parts.get(name)) is not None and part.modes]
+        found = [*weighing, STACKED, *([COPIED] if "copying" in self.parts else [])]
         return found if len(found) > 1 else ()
 
     def use_mode(self, mode: str) -> None:
-        """Use the sum, copying alone, or the kernel alone with its errors."""
+        """Use one regressor alone with its errors, the sum, or copying alone."""
         self.mode = mode
-        self.errors = self.parts["kernel"].errors if mode == WEIGHTED else None
+        alone = self._alone()
+        self.errors = None if alone is None else self.parts[alone].errors
+
+    def _alone(self) -> str | None:
+        """The regressor that predicts alone in the present mode; None: the sum does."""
+        if self.mode == COPIED:
+            return "copying"
+        return next((name for name, mode in ALONE.items() if mode == self.mode), None)
 
     @property
     def _stacked(self) -> list[str]:
@@ -133,8 +140,8 @@ class StackedRegressor(Regressor):
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are."""
-        if self.mode in (COPIED, WEIGHTED):
-            return self.parts["copying" if self.mode == COPIED else "kernel"].predict(inputs)
+        if (alone := self._alone()) is not None:
+            return self.parts[alone].predict(inputs)
         if not self._used():
             raise ModelError("the regressor was used before it was fitted.", fix="Call `fit` first.")
         query: Tensor = torch.stack([weight * self.parts[name].predict(inputs) for name, weight in self._used()]).sum(0)
@@ -145,9 +152,7 @@ class StackedRegressor(Regressor):
 
         Once `use_mode` was called, what is not used is omitted: `copying` holds all training inputs.
         """
-        unused = {} if self.mode is None else {"copying": self.mode != COPIED, "network": self.mode == WEIGHTED}
-        kept = [name for name in self.parts if not unused.get(name, False) or self._stacked == [name]]
-        states = [prefixed(name, self.parts[name].state()) for name in kept]
+        states = [prefixed(name, self.parts[name].state()) for name in self._kept(self.mode)]
         mode = UNDECIDED if self.mode is None else float(MODES.index(self.mode))
         mixed = {"weights": torch.tensor(self.weights), "mode": torch.tensor([mode])}
         return {**mixed, **{key: value for state in states for key, value in state.items()}}
@@ -161,12 +166,9 @@ class StackedRegressor(Regressor):
         place = state["mode"].item()
         if place not in (UNDECIDED, *range(len(MODES))):
             raise ModelError("the mode of the regressor is not known.", fix="Get an intact copy, or train again.")
-        needed = {COPIED: list(self.parts), WEIGHTED: ["kernel"]}
         self.weights, mode = state["weights"].tolist(), None if place == UNDECIDED else MODES[int(place)]
-        for name, part in self.parts.items():
-            own = Snapshot(state).part(name)
-            if own or name in needed.get(mode or STACKED, self._stacked):
-                part.restore(own)
+        for name in self._kept(mode):
+            self.parts[name].restore(Snapshot(state).part(name))
         self.mode = None
         if mode is not None:
             self.use_mode(mode)
@@ -176,6 +178,15 @@ class StackedRegressor(Regressor):
         for part in self.parts.values():
             part.to(device)
         return self
+
+    def _kept(self, mode: str | None) -> list[str]:
+        """The regressors that a model in this mode is saved with; all if none was chosen yet.
+
+        A network is among them even if another regressor predicts alone: the weights of a saved model are compared
+        with those that its configuration has.
+        """
+        used = {COPIED: ["copying"], **{mode: [name] for name, mode in ALONE.items()}}.get(mode or "", self._stacked)
+        return [name for name in self.parts if mode is None or name in (*used, "network")]
 
     def _used(self) -> list[tuple[str, float]]:
         return [(name, weight) for name, weight in zip(self._stacked, self.weights, strict=True) if weight > 0]

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from ele_core.component import ComponentConfig
 from ele_core.components.sketching import NEGLIGIBLE
+from ele_core.components.surrogates.decisions import DECISIONS, LEAST_PAIRS, DecisionTraining, train_on_decisions
 from ele_core.components.surrogates.losses import ContrastiveLoss
 from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.training.optimise import Training, optimise
@@ -52,7 +53,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     regress from few pairs. On a sphere, inner products compare as squared distances do; elsewhere the loss takes these.
     """
 
-    stages = (PRETRAINING, EMBEDDING)
+    stages = (PRETRAINING, EMBEDDING, DECISIONS)
 
     class Config(ComponentConfig):
         """Options of the contrastive stage."""
@@ -72,7 +73,11 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         pretraining_steps: int = Field(0, ge=0)
         """Steps on the extra outputs before the training outputs (the paper's T₁)."""
         training: Training | None = Training(batch_size=512, epochs=10)
-        """How the encoder is trained; None: it keeps its random weights, which serve encoders that add up parts."""
+        """How the encoder is trained on outputs alone; None: it keeps its random weights, which serve encoders that add
+        up parts."""
+        decisions: DecisionTraining | None = None
+        """How the encoder is then trained with the pairs, so that truths win against their moves; None: it is not. Only
+        if not `spherical`, and with at least 200 pairs."""
 
     config: Config
 
@@ -92,10 +97,14 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """Pre-training if configured, then the training on the outputs."""
         training, first = self.config.training, self.config.pretraining_steps if extra else 0
-        if training is None:
-            return []
-        before = [PlannedStage(PRETRAINING.name, first, training.batch_size)] if first else []
-        return [*before, training.planned(EMBEDDING, examples)]
+        stages = []
+        if training is not None:
+            stages += [PlannedStage(PRETRAINING.name, first, training.batch_size)] if first else []
+            stages.append(training.planned(EMBEDDING, examples))
+        if self._decides(examples):
+            assert self.config.decisions is not None
+            stages.append(self.config.decisions.planned(DECISIONS, min(examples, self.config.decisions.pairs)))
+        return stages
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Pre-train on the extra outputs if configured, then train; keep the weights of the best validation loss."""
@@ -105,6 +114,17 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             if data.extra is not None and self.config.pretraining_steps:
                 self._train(data.extra, training, evaluate, context, PRETRAINING, self.config.pretraining_steps)
             self._train(outputs, training, evaluate, context, EMBEDDING, None)
+        self._measure(outputs, context)
+        if self._decides(len(outputs)):
+            assert self.config.decisions is not None
+            train_on_decisions(self, self.config.decisions, data, context)
+            self._measure(outputs, context)
+
+    def _decides(self, pairs: int) -> bool:
+        return self.config.decisions is not None and not self.spherical and pairs >= LEAST_PAIRS
+
+    def _measure(self, outputs: Any, context: Context) -> None:
+        """Choose the scale of the embedding, and fit the estimate of energies from parts."""
         order = torch.randperm(len(outputs), generator=context.generator("embedding", "outline"))
         if not self.spherical:
             self.scale = 1.0

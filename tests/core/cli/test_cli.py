@@ -19,7 +19,7 @@ from ele_core.plugins import registry
 
 DECODERS = [name for name in registry().names("decoder") if registry().provider("decoder", name).name == "core"]
 OWN = [
-    *("--recipe", "learned", "--set", "surrogate.dim=4", "--set", "surrogate.encoder={name='flat', width=4, layers=1}"),
+    *("--recipe", "paper", "--set", "surrogate.dim=4", "--set", "surrogate.encoder={name='flat', width=4, layers=1}"),
     *("--set", "surrogate.training.epochs=1", "--set", "regressor.training.epochs=1"),
     *("--set", "regressor.backbone={name='gru', embedding=4, layers=1, width=4}"),
 ]
@@ -244,11 +244,11 @@ def test_own_data_need_only_the_name_of_an_output_space(ele, tmp_path, pairs):
 def test_a_training_prints_its_recipe_and_a_wrong_one_is_refused_before_data_are_read(ele, tmp_path, pairs):
     quick = ["--output-space", "sequence", "--no-report", "--set", "regressor=nearest-input", "-o", "run"]
     outcome = ele("train", *pairs, *quick)
-    line = "recipe: few-pairs (your own data: the embedding is fixed; --recipe learned learns the loss)"
+    line = "recipe: learned (your own data: the loss is learned from your structures and pairs)"
     assert f"{line}, with regressor=nearest-input\n" in outcome.err
-    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text())["recipe"] == "few-pairs"
+    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text())["recipe"] == "learned"
     wrong = ["train", "--data", "missing.csv", "--output-space", "sequence"]
-    assert fails(ele(*wrong, "--recipe", "lerned"), 2, "no recipe is called 'lerned'", "learned, few-pairs")
+    assert fails(ele(*wrong, "--recipe", "lerned"), 2, "no recipe is called 'lerned'", "learned, paper")
     inside = ele(*wrong, "--set", "regressor.training.epochs=3")
     assert fails(inside, 2, "regressor.training: unknown option", "'regressor.network.training.epochs'")
     assert "--recipe" in ele("train", "--help").out
@@ -257,7 +257,7 @@ def test_a_training_prints_its_recipe_and_a_wrong_one_is_refused_before_data_are
 def test_the_file_for_data_of_ones_own_names_the_recipe(ele, tmp_path):
     assert ele("init", "sequence", "--set", "data.file=pairs.csv").code == 0
     written = tomllib.loads((tmp_path / "sequence.toml").read_text())
-    assert written == {"recipe": "few-pairs", "output": {"name": "sequence"}, "data": {"file": "pairs.csv"}}
+    assert written == {"recipe": "learned", "output": {"name": "sequence"}, "data": {"file": "pairs.csv"}}
 
 
 @pytest.mark.parametrize("command", [["train"], ["debug", "data"]])
@@ -293,7 +293,7 @@ def lengths(run: Path, option: str) -> list[float | str]:
 
     def walk(table: dict) -> list:
         inner = [walk(value) for value in table.values() if isinstance(value, dict)]
-        own = [table["training"][option]] if "training" in table else []
+        own = [table["training"][option]] if isinstance(table.get("training"), dict) else []
         return own + [value for values in inner for value in values]
 
     return walk(tomllib.loads((run / "config.toml").read_text()))

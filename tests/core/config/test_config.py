@@ -59,7 +59,7 @@ def test_choices_may_be_given_as_objects(registry: Registry) -> None:
 
 def test_a_section_without_a_name_keeps_the_component_of_the_recipe(registry: Registry) -> None:
     config = load({**MINIMAL, "surrogate": {"encoder": {"width": 5}, "training": {"rates": [1]}}}, registry=registry)
-    assert config.surrogate.name == "parts"
+    assert config.surrogate.name == "contrastive"
     assert config.surrogate.options["encoder"] == {"name": "wide", "width": 5}
     assert config.surrogate.options["training"] == {"epochs": 20, "rates": [1.0], "patience": 3}
 

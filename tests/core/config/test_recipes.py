@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from mistakes.bases import Labels
 from torch import Tensor
 
 from ele_core import ConfigError, StructuredPredictor, load_config
@@ -18,16 +19,25 @@ from ele_core import config as configuration
 from ele_core.components.inputs.text import TextInput
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.config import Facts, RunConfig, plan, recipe_line
-from ele_core.config.recipes import LEAST_STEPS, MOST_STEPS
+from ele_core.config.recipes import (
+    DECISION_PAIRS,
+    DECISION_STEPS,
+    LEAST_DECISIONS,
+    LEAST_STEPS,
+    MOST_STEPS,
+    OWN_DATA,
+    encoder_for,
+)
 from ele_core.interfaces import InputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import Record, Registry, hookimpl
 from ele_core.plugins import registry as installed
 from ele_core.plugins.loader import load_installed
+from ele_graphs.coloring.space import CellGraphSpace
 from ele_sequences.space import SequenceSpace
 
-FEW_PAIRS = ("parts", "stacked", "search")
-LEARNED = ("contrastive", "neural", "pgd")
+LEARNED = ("contrastive", "stacked", "search")
+PAPER = ("contrastive", "neural", "pgd")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +98,10 @@ def planned(inputs: Any, pairs: int = 1000, **given: Any) -> RunConfig:
     return plan(given, Facts(config.input, inputs, space, pairs, 0), registry)
 
 
-def test_texts_get_parts_a_recurrent_network_with_a_kernel_and_decoders_to_choose_from():
+def test_texts_get_a_learned_loss_a_recurrent_network_with_a_kernel_and_decoders_to_choose_from():
     config = planned(TextInput())
-    assert (config.surrogate.name, config.regressor.name, config.decoder.name) == ("parts", "stacked", "search")
+    assert config.recipe == OWN_DATA == "learned"
+    assert (config.surrogate.name, config.regressor.name, config.decoder.name) == LEARNED
     assert config.selection.decoders == ("search", "candidates")
     options = config.regressor.options
     assert options["network"]["backbone"]["name"] == "gru"
@@ -138,7 +149,7 @@ def test_what_the_user_gave_is_kept():
     assert config.selection.decoders == (), "the user chose the decoder"
 
 
-@pytest.mark.parametrize(("recipe", "names"), [("few-pairs", FEW_PAIRS), ("learned", LEARNED)])
+@pytest.mark.parametrize(("recipe", "names"), [("learned", LEARNED), ("paper", PAPER)])
 def test_an_option_without_a_name_belongs_to_the_component_of_the_recipe(recipe, names):
     config = planned(TextInput(), recipe=recipe, surrogate={"dim": 8}, decoder={"trace": 1})
     assert (config.surrogate.name, config.regressor.name, config.decoder.name) == names
@@ -156,13 +167,43 @@ def test_the_option_of_a_component_inside_another_is_refused_with_its_path():
     assert (options["network"]["training"]["epochs"], options["network"]["training"]["batch_size"]) == (3, 64)
 
 
-def test_the_learned_recipe_learns_the_loss_with_an_encoder_made_for_the_structures():
+def test_the_learned_recipe_trains_an_encoder_that_adds_up_parts_with_the_pairs():
     config = planned(TextInput(), recipe="learned")
-    assert (config.surrogate.name, config.regressor.name, config.decoder.name) == LEARNED
+    options = config.surrogate.options
+    assert (options["encoder"]["name"], options["spherical"], options["training"]) == ("contexts", False, None)
+    decisions = options["decisions"]
+    assert decisions["pairs"] == 1000
+    assert decisions["epochs"] * 1000 / decisions["batch_size"] == pytest.approx(DECISION_STEPS, rel=0.01)
+
+
+@pytest.mark.parametrize(("pairs", "used"), [(10, None), (199, None), (200, 200), (5000, 3000), (10**6, 3000)])
+def test_the_loss_is_trained_with_pairs_if_there_are_enough_and_with_a_bounded_number(pairs, used):
+    assert (LEAST_DECISIONS, DECISION_PAIRS) == (200, 3000)
+    decisions = planned(TextInput(), pairs).surrogate.options["decisions"]
+    assert (decisions and decisions["pairs"]) == used
+
+
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [
+        (SequenceSpace(SequenceSpace.Config(alphabet=tuple("abc"), length=3)), "contexts"),
+        (CellGraphSpace(CellGraphSpace.Config(max_nodes=4)), "neighbourhoods"),
+        (Labels(Labels.Config(labels=("x", "y"))), "blocks"),
+    ],
+)
+def test_the_learned_recipe_has_an_encoder_that_adds_up_the_parts_of_the_structures(space, name):
+    assert encoder_for(space, installed(), additive=True) == {"name": name}
+    assert installed().get("encoder", name).additive
+
+
+def test_the_papers_recipe_learns_the_loss_with_an_encoder_made_for_the_structures():
+    config = planned(TextInput(), recipe="paper")
+    assert (config.surrogate.name, config.regressor.name, config.decoder.name) == PAPER
     assert config.surrogate.options["encoder"]["name"] == "sequence"
+    assert (config.surrogate.options["spherical"], config.surrogate.options["decisions"]) == (True, None)
     assert config.selection.decoders == ("pgd", "candidates")
     assert config.regressor.options["backbone"]["name"] == "gru"
-    assert config.recipe == "learned"
+    assert config.recipe == "paper"
 
 
 def test_a_task_is_a_recipe_for_data_of_ones_own():
@@ -174,8 +215,8 @@ def test_a_task_is_a_recipe_for_data_of_ones_own():
 
 
 def test_another_recipe_keeps_the_spaces_of_a_task():
-    config = configuration.load("number-words", {"recipe": "few-pairs"})
-    assert (config.surrogate.name, config.regressor.name, config.decoder.name) == FEW_PAIRS
+    config = configuration.load("number-words", {"recipe": "learned"})
+    assert (config.surrogate.name, config.regressor.name, config.decoder.name) == LEARNED
     assert (config.output, config.input) == (load_config("number-words").output, load_config("number-words").input)
 
 
@@ -184,7 +225,7 @@ def test_an_unknown_recipe_lists_the_known_ones_beside_other_problems(name, gues
     with pytest.raises(ConfigError) as refused:
         configuration.load({"output": "sequence", "recipe": name, "sed": 1})
     first, second = str(refused.value).splitlines()
-    assert first.startswith(f"recipe: no recipe is called {name!r}; {guess}Recipes: learned, few-pairs; tasks: ")
+    assert first.startswith(f"recipe: no recipe is called {name!r}; {guess}Recipes: learned, paper; tasks: ")
     assert "number-words" in first
     assert second == "sed: unknown option; did you mean 'seed'?"
 
@@ -192,11 +233,12 @@ def test_an_unknown_recipe_lists_the_known_ones_beside_other_problems(name, gues
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({}, "few-pairs (your own data: the embedding is fixed; --recipe learned learns the loss)"),
-        ({"recipe": "learned"}, "learned (as given: the loss is learned from the structures)"),
+        ({}, "learned (your own data: the loss is learned from your structures and pairs)"),
+        ({"recipe": "paper"}, "paper (as given: the loss is learned from your structures alone, as in the paper)"),
+        ({"surrogate": "parts", "decoder": "pgd"}, "learned (your own data), with surrogate=parts, decoder=pgd"),
         (
             {"surrogate": "contrastive", "decoder": "pgd"},
-            "few-pairs (your own data), with surrogate=contrastive, decoder=pgd",
+            "learned (your own data: the loss is learned from your structures and pairs), with decoder=pgd",
         ),
         ({"recipe": "number-words"}, "number-words (as given)"),
     ],
@@ -214,7 +256,7 @@ def test_options_of_a_stacked_regressor_are_added_to_those_that_suit_the_data():
 
 
 def test_a_resolved_configuration_is_not_changed_by_the_data():
-    for recipe in ("few-pairs", "learned", "number-words"):
+    for recipe in ("learned", "paper", "number-words"):
         config = planned(TextInput(), recipe=recipe)
         again = tomllib.loads(configuration.dump(config))
         assert planned(TextInput(), 50, **again) == configuration.load(again) == config

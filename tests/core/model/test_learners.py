@@ -198,7 +198,8 @@ SPACE = sequence_space(length=4)
 
 @pytest.mark.parametrize("spherical", [True, False])
 def test_the_papers_two_stages_fit_from_sources_that_are_not_in_memory(spherical, monkeypatch):
-    monkeypatch.setattr("ele_core.components.regressors.neural.CHUNK", 32)
+    for module in ("neural", "measured"):
+        monkeypatch.setattr(f"ele_core.components.regressors.{module}.CHUNK", 32)
     batch = random_sequences(SPACE, 200)
     batch = batch[torch.arange(200) % len(batch)]
     create = registry().create

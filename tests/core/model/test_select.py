@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,10 +26,10 @@ OUTPUTS = ["a", "bb", "ccc", "abc", "cab", "bca"]
 class TwoModes:
     """A regressor that is right in one of its modes."""
 
-    def __init__(self, right: str, queries: torch.Tensor, surrogate: Surrogate) -> None:
+    def __init__(self, right: str, modes: Sequence[str], queries: torch.Tensor, surrogate: Surrogate) -> None:
         self.right, self.queries, self.mode = right, queries, ""
         self.energy = surrogate.energy
-        self.modes, self.errors = ["stacked", "copied"], None
+        self.modes, self.errors = modes, None
 
     def use_mode(self, mode: str) -> None:
         self.mode = mode
@@ -43,9 +44,11 @@ def fitted() -> Model:
     return predictor.fit(INPUTS * 2, OUTPUTS * 2, validation=1).model_
 
 
-def selected(fitted: Model, right: str, decoders: tuple[str, ...]) -> tuple[Model, TwoModes, Recorder]:
+def selected(
+    fitted: Model, right: str, decoders: tuple[str, ...], modes: Sequence[str] = ("stacked", "copied")
+) -> tuple[Model, TwoModes, Recorder]:
     outputs, recorder = fitted.space.pack(OUTPUTS), Recorder()
-    regressor = TwoModes(right, fitted.surrogate.embed(outputs), fitted.surrogate)
+    regressor = TwoModes(right, modes, fitted.surrogate.embed(outputs), fitted.surrogate)
     config = fitted.config.model_copy(update={"selection": SelectionConfig(decoders=decoders)})
     model = dataclasses.replace(fitted, config=config, regressor=regressor)
     packed = fitted.inputs.pack(INPUTS)
@@ -68,10 +71,29 @@ def test_the_better_decoder_becomes_that_of_the_model(fitted):
     assert fitted.config.decoder.name == "candidates"
 
 
-def test_nothing_is_tried_without_decoders_to_try(fitted):
-    model, regressor, recorder = selected(fitted, "copied", ())
+@pytest.mark.parametrize("right", ["stacked", "copied"])
+def test_modes_are_tried_with_the_decoder_of_the_model_if_no_others_are_to_be_tried(fitted, right):
+    model, regressor, recorder = selected(fitted, right, ())
     assert model.config.decoder == fitted.config.decoder
-    assert regressor.mode == "stacked", "the usual one"
+    assert regressor.mode == right
+    (told,) = recorder.messages
+    assert told.startswith("edit_distance on 6 validation pairs: stacked, candidates ")
+    assert f"Chosen: {right}, candidates 0" in told
+
+
+def test_other_decoders_than_the_first_are_tried_with_the_best_mode_alone(fitted):
+    *_, recorder = selected(fitted, "copied", ("search", "candidates"))
+    (told,) = recorder.messages
+    tried = told.partition(": ")[2].partition(". Chosen")[0].split("; ")
+    names = [each.rpartition(" ")[0] for each in tried]
+    assert names == ["stacked, search", "copied, search", "copied, candidates"]
+
+
+@pytest.mark.parametrize(("modes", "used"), [([], ""), (["stacked"], "stacked")])
+def test_nothing_is_tried_with_one_decoder_and_one_mode(fitted, modes, used):
+    model, regressor, recorder = selected(fitted, "copied", (), modes)
+    assert model.config.decoder == fitted.config.decoder
+    assert regressor.mode == used
     assert recorder.messages == []
 
 
@@ -86,7 +108,12 @@ def test_a_decoder_that_cannot_be_tried_is_refused_before_the_training(decoders,
     file = tmp_path / "pairs.csv"
     file.write_text("x,y\n" + "".join(f"{x} {n},{y}\n" for n in range(5) for x, y in zip(INPUTS, OUTPUTS, strict=True)))
     config = configuration.load(
-        {"output": "sequence", "data": {"file": str(file)}, "selection": {"decoders": decoders}}
+        {
+            "output": "sequence",
+            "data": {"file": str(file)},
+            "surrogate": "parts",
+            "selection": {"decoders": decoders},
+        }
     )
     recorder = Recorder()
     with pytest.raises(error, match=message):

@@ -58,7 +58,7 @@ def test_a_nested_option_is_set_and_the_given_mappings_stay_as_they_are():
     assert before == QUICK
 
 
-@pytest.mark.parametrize("given", [{"regressor": "neural"}, {"recipe": "learned"}])
+@pytest.mark.parametrize("given", [{"regressor": "neural"}, {"recipe": "paper"}])
 def test_an_option_of_a_component_that_is_only_named_or_not_chosen_can_be_set(given):
     predictor = StructuredPredictor("sequence", **given)
     assert ("regressor__backbone__width" in predictor.get_params()) == ("regressor" in given)
@@ -147,7 +147,7 @@ import sys
 sys.modules["sklearn"] = None  # importing it fails, as if it were not installed
 from ele_core import StructuredPredictor
 from ele_core.errors import ModelError
-predictor = StructuredPredictor("sequence", recipe="learned").set_params(
+predictor = StructuredPredictor("sequence", recipe="paper").set_params(
     surrogate__training__epochs=1, regressor__training__epochs=1, regressor__backbone__width=4, surrogate__dim=4
 )
 try:

@@ -254,10 +254,11 @@ def test_what_decides_is_what_the_learners_of_the_run_declare(copy):
     assert deciding(config) == {
         "pretraining": "validation_loss",
         "embedding": "validation_loss",
+        "decisions": "validation_loss",
         "regression": "validation_error",
     }
     gone = config.model_copy(update={"regressor": Choice(name="not-installed")})
-    assert deciding(gone) == {"pretraining": "validation_loss", "embedding": "validation_loss"}
+    assert deciding(gone) == dict.fromkeys(("pretraining", "embedding", "decisions"), "validation_loss")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
 
 QUICK = [
-    "recipe=learned",
+    "recipe=paper",
     "surrogate.dim=4",
     "surrogate.encoder={name='flat', width=4, layers=1}",
     "surrogate.training.epochs=1",

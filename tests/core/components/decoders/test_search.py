@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from typing import Any
 
 import pytest
 import torch
-from linear import linear_problem, random_queries
+from linear import linear_problem, random_queries, random_sequences, sequence_space
 from torch import Tensor
 
 from ele_core.components.decoders import search as module
@@ -19,7 +20,7 @@ from ele_core.energies import SquaredDistance
 from ele_core.errors import ConfigError
 from ele_core.numerics.keys import member, ranks
 from ele_core.runtime.context import Context
-from ele_core.testing import SampleProblem
+from ele_core.testing import LinearSurrogate, SampleProblem
 from ele_core.types import Candidates
 
 
@@ -222,3 +223,90 @@ def test_an_input_stops_after_rounds_without_a_better_structure(problem, queries
     patient = decode(queries, problem, patience=12)
     assert few < len(scored)
     assert (patient.energies <= impatient.energies + 1e-9).all()
+
+
+# -- effort ---------------------------------------------------------------------------------------------------------
+
+
+class Judged(SquaredDistance):
+    """A squared distance that knows how high those of truths usually are: `-inf` for one that never is low enough."""
+
+    usual = -math.inf
+
+
+@pytest.fixture(scope="module")
+def hard() -> SampleProblem:
+    """Long sequences under an embedding of few dimensions: a narrow beam ends in a local minimum."""
+    space = sequence_space(length=8)
+    surrogate = LinearSurrogate(LinearSurrogate.Config(dim=4), space)
+    batch = random_sequences(space, 60, seed=1)
+    return SampleProblem(space, Candidates(batch, surrogate.embed(batch)), surrogate=surrogate)
+
+
+def decode_judged(kind: type[SquaredDistance], problem: SampleProblem, effort: int, **options: Any) -> Any:
+    energy = kind(problem.surrogate, random_queries(problem, 24))
+    decoder = SearchDecoder(SearchDecoder.Config(width=1, effort=effort))
+    return decoder.decode(energy, problem, context=Context(), **options)
+
+
+def test_effort_is_never_worse_and_better_where_no_answer_convinces(hard):
+    before, improved = decode_judged(Judged, hard, 0).energies, []
+    for effort in (1, 2, 3):
+        energies = decode_judged(Judged, hard, effort).energies
+        assert (energies <= before).all()
+        improved.append(int((energies < before - 1e-3).sum()))
+        before = energies
+    assert min(improved) >= 4
+    torch.testing.assert_close(before, decode_judged(Judged, hard, 3, top_k=3).energies[:, :1])
+
+
+@pytest.mark.parametrize("usual", [None, math.inf])
+def test_effort_changes_nothing_if_no_energy_is_known_to_be_usual_or_all_are(hard, usual, monkeypatch):
+    monkeypatch.setattr(Judged, "usual", usual)
+    without = decode_judged(Judged, hard, 0, trace=True)
+    plain = decode_judged(SquaredDistance, hard, 3, trace=True)
+    found = decode_judged(Judged, hard, 3, trace=True)
+    for other in (plain, found):
+        assert torch.equal(other.energies, without.energies)
+        assert torch.equal(hard.space.keys(other.best), hard.space.keys(without.best))
+        assert len(other.trace.steps) == len(without.trace.steps)
+
+
+def test_effort_goes_to_the_inputs_whose_answers_do_not_convince_and_to_no_others(hard, monkeypatch):
+    queries, counts = random_queries(hard, 24), Counter()
+    energy = SquaredDistance.of
+
+    def counted(self: Any, batch: Any, owner: Tensor | None = None) -> Tensor:
+        row = (self.asked(owner).unsqueeze(1) == queries.unsqueeze(0)).all(dim=2).int().argmax(dim=1)
+        counts.update(row.tolist())
+        return energy(self, batch, owner)
+
+    monkeypatch.setattr(SquaredDistance, "of", counted)
+    before = decode_judged(Judged, hard, 0).energies[:, 0]
+    scored = dict(counts)
+    usual = before.median().item()
+    monkeypatch.setattr(Judged, "usual", usual)
+    counts.clear()
+    after = decode_judged(Judged, hard, 3).energies[:, 0]
+    convincing = before <= usual
+    assert 6 < int(convincing.sum()) < 18
+    assert torch.equal(after[convincing], before[convincing])
+    assert (after[~convincing] < before[~convincing] - 1e-3).any()
+    for row, own in enumerate(convincing.tolist()):
+        assert (counts[row] <= scored[row]) is own
+
+
+def test_a_beam_that_may_grow_starts_from_more_candidates(hard):
+    starts: list[int] = []
+
+    class Noted(CandidatesDecoder):
+        def decode(self, *given: Any, top_k: int = 1, **options: Any) -> Any:
+            starts.append(top_k)
+            return super().decode(*given, top_k=top_k, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "CandidatesDecoder", Noted)
+        for effort in (0, 2, 7):
+            decode_judged(Judged, hard, effort)
+            decode_judged(SquaredDistance, hard, effort)
+    assert starts == [1, 1, 4, 1, 60, 1], "never more than there are, and one for energies without a usual one"

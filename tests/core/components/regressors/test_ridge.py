@@ -17,7 +17,7 @@ from ele_core import StructuredPredictor
 from ele_core.cli import cli
 from ele_core.components.inputs.text import TextInput
 from ele_core.components.inputs.vector import VectorInput, Vectors
-from ele_core.components.regressors import ridge
+from ele_core.components.regressors import measured, ridge
 from ele_core.components.regressors.ridge import SketchedRidgeRegressor
 from ele_core.errors import ConfigError, ModelError
 from ele_core.model.train import learn
@@ -77,26 +77,36 @@ def test_the_penalty_of_least_validation_error_is_kept():
     assert recorder.best("regression") == [error < min(errors[:i], default=math.inf) for i, error in enumerate(errors)]
 
 
-@given(st.lists(st.text("abc", min_size=1, max_size=7), min_size=1, max_size=5), st.integers(1, 4))
-def test_texts_are_compared_by_their_runs_of_tokens(texts, longest):
-    inputs = TextInput(TextInput.Config(max_length=8))
+@given(st.lists(st.text("abc", min_size=1, max_size=7), min_size=1, max_size=5), st.integers(1, 4), st.booleans())
+def test_texts_are_compared_by_their_runs_of_tokens(texts, longest, ends):
+    inputs = TextInput(TextInput.Config(max_length=8, ends=ends))
     inputs.fit(["abc"])
     counted = inputs.features(inputs.pack(texts), grams=longest)
-    for row, text in enumerate(texts):
+    for row, text in enumerate(f"<{text}>" if ends else text for text in texts):
         runs = [text[i : i + n] for n in range(1, longest + 1) for i in range(len(text) - n + 1)]
         expected = sorted(runs.count(run) for run in set(runs))
         inside = slice(int(counted.offsets[row]), int(counted.offsets[row + 1]))
         assert sorted(counted.values[inside].tolist()) == expected
 
 
-def test_the_same_run_has_the_same_key_in_every_text():
-    inputs = TextInput(TextInput.Config(max_length=8))
+def keys_of_runs(texts: tuple[str, ...], ends: bool) -> list[set[int]]:
+    """The keys of the runs of one or two tokens of each text."""
+    inputs = TextInput(TextInput.Config(max_length=8, ends=ends))
     inputs.fit(["abc"])
-    first, second, other = (
-        set(inputs.features(inputs.pack([text]), grams=2).keys.tolist()) for text in ("ab", "cab", "ba")
-    )
+    return [set(inputs.features(inputs.pack([text]), grams=2).keys.tolist()) for text in texts]
+
+
+def test_the_same_run_has_the_same_key_in_every_text():
+    first, second, other = keys_of_runs(("ab", "cab", "ba"), ends=False)
     assert first < second
     assert len(first & other) == 2, "the letters, and not their order"
+
+
+def test_runs_with_the_beginning_or_the_end_of_a_text_have_keys_of_their_own():
+    first, second, other = keys_of_runs(("ab", "cab", "ba"), ends=True)
+    assert len(first - second) == 1, "the run of the beginning and a"
+    assert len(first & other) == 4, "the letters, the beginning and the end"
+    assert TextInput.Config().ends
 
 
 def test_other_inputs_are_compared_by_their_numbers():
@@ -130,7 +140,7 @@ def test_errors_are_measured_with_enough_pairs_and_can_be_left_out(monkeypatch):
     assert made.errors is None
     assert list(made.modes) == []
     assert "200 training pairs" in recorder.messages[-1]
-    monkeypatch.setattr(ridge, "LEAST_PAIRS", 45)
+    monkeypatch.setattr(measured, "LEAST_PAIRS", 45)
     made, packed, outputs = task(weigh_errors=True)
     queries = made.predict(packed)
     truths = made.surrogate.space.relax(outputs)
@@ -151,7 +161,7 @@ def test_errors_are_measured_with_enough_pairs_and_can_be_left_out(monkeypatch):
 
 
 def test_errors_are_not_measured_if_all_outputs_are_equal(monkeypatch):
-    monkeypatch.setattr(ridge, "LEAST_PAIRS", 45)
+    monkeypatch.setattr(measured, "LEAST_PAIRS", 45)
     made, packed, outputs = task()
     same, recorder = outputs[torch.zeros(60, dtype=torch.long)], Recorder()
     config = made.config.model_copy(update={"weigh_errors": True})

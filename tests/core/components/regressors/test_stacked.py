@@ -13,19 +13,15 @@ from linear import given_pairs, outputs_only, random_sequences, sequence_space
 from pydantic import ValidationError
 from recording import Memory, Recorder, Stopped
 
+from ele_core import StructuredPredictor
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.components.regressors.nearest import NearestRegressor
-from ele_core.components.regressors.stacked import (
-    COPIED,
-    STACKED,
-    WEIGHTED,
-    StackedRegressor,
-    best_weights,
-)
+from ele_core.components.regressors.stacked import ALONE, COPIED, MODES, STACKED, StackedRegressor, best_weights
 from ele_core.components.surrogates.parts import PartsSurrogate
 from ele_core.energies import WeightedDistance
 from ele_core.errors import ModelError
 from ele_core.runtime.context import Context
+from ele_sequences.number_words import spell
 
 NETWORK = {
     "name": "neural",
@@ -152,34 +148,38 @@ def test_the_training_inputs_are_stored_only_if_they_are_needed():
     assert not any(name.startswith("copying.") for name in made.state())
     made.use_mode(COPIED)
     assert len(made.state()["copying.inputs.values"]) == 40
+    assert not any(name.startswith("kernel.") for name in made.state())
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("mode", "name", "value"),
     [
-        ("weights", torch.ones(3)),
-        ("mode", torch.ones(2)),
-        ("mode", torch.tensor([0.5])),
-        ("mode", torch.tensor([7.0])),
-        ("kernel.weights", torch.zeros(2, 2)),
-        ("copying.queries", torch.zeros(40, 5)),
-        ("copying.queries", torch.zeros(39, 12)),
-        ("copying.queries", torch.full((40, 12), torch.nan)),
-        ("copying.inputs.values", torch.zeros(7, 4)),
+        (COPIED, "weights", torch.ones(3)),
+        (COPIED, "mode", torch.ones(2)),
+        (COPIED, "mode", torch.tensor([0.5])),
+        (COPIED, "mode", torch.tensor([7.0])),
+        (STACKED, "kernel.weights", torch.zeros(2, 2)),
+        (COPIED, "copying.queries", torch.zeros(40, 5)),
+        (COPIED, "copying.queries", torch.zeros(39, 12)),
+        (COPIED, "copying.queries", torch.full((40, 12), torch.nan)),
+        (COPIED, "copying.inputs.values", torch.zeros(7, 4)),
     ],
 )
-def test_a_state_of_another_shape_is_refused(name, value):
+def test_a_state_of_another_shape_is_refused(mode, name, value):
     made, *_ = stack()
-    made.use_mode(COPIED)
+    made.use_mode(mode)
+    state = made.state()
+    assert name in state
     with pytest.raises(ModelError):
-        fresh(made).restore({**made.state(), name: value})
+        fresh(made).restore({**state, name: value})
 
 
-@pytest.mark.parametrize("missing", ["copying.", "kernel.", "network."])
-def test_a_state_without_a_part_that_is_used_is_refused(missing):
+@pytest.mark.parametrize(("mode", "missing"), [(COPIED, "copying."), (STACKED, "kernel."), (STACKED, "network.")])
+def test_a_state_without_a_part_that_is_used_is_refused(mode, missing):
     made, *_ = stack()
-    made.use_mode(COPIED)
+    made.use_mode(mode)
     state = {name: value for name, value in made.state().items() if not name.startswith(missing)}
+    assert len(state) < len(made.state())
     with pytest.raises((ModelError, KeyError, RuntimeError)):
         fresh(made).restore(state)
 
@@ -192,28 +192,56 @@ def test_it_is_refused_before_it_is_fitted():
             made.predict(train[0])
 
 
-# -- the kernel alone, with energies that weigh its errors ----------------------------------------------------------
-
-MEASURED = {**KERNEL, "weigh_errors": True}
+# -- one regressor alone, with energies that weigh its errors -------------------------------------------------------
 
 
-def test_the_kernel_with_its_errors_is_one_of_its_ways_if_they_are_measured(monkeypatch):
-    assert list(stack(kernel=MEASURED)[0].modes) == [STACKED, COPIED], "too few pairs"
-    monkeypatch.setattr("ele_core.components.regressors.ridge.LEAST_PAIRS", 30)
-    made, _, validation = stack(kernel=MEASURED)
-    assert list(made.modes) == [STACKED, COPIED, WEIGHTED]
-    assert list(stack(kernel=MEASURED, copying=None)[0].modes) == [STACKED, WEIGHTED]
-    for mode, weighs in ((WEIGHTED, True), (STACKED, False), (WEIGHTED, True)):
+@pytest.mark.parametrize("name", ["kernel", "network"])
+def test_a_part_with_its_errors_is_one_of_its_ways_if_they_are_measured(name, monkeypatch):
+    other = "network" if name == "kernel" else "kernel"
+    unmeasured = {other: {**{"kernel": KERNEL, "network": NETWORK}[other], "weigh_errors": False}}
+    assert list(stack(**unmeasured)[0].modes) == [STACKED, COPIED], "too few pairs"
+    monkeypatch.setattr("ele_core.components.regressors.measured.LEAST_PAIRS", 30)
+    made, _, validation = stack(**unmeasured)
+    alone = ALONE[name]
+    assert list(made.modes) == [alone, STACKED, COPIED]
+    assert list(stack(**unmeasured, copying=None)[0].modes) == [alone, STACKED]
+    for mode, weighs in ((alone, True), (STACKED, False), (COPIED, False), (alone, True)):
         made.use_mode(mode)
         assert isinstance(made.energy(made.predict(validation[0])), WeightedDistance) is weighs
-    assert torch.equal(made.predict(validation[0]), made.parts["kernel"].predict(validation[0]))
+    assert torch.equal(made.predict(validation[0]), made.parts[name].predict(validation[0]))
     again = fresh(made)
     state = made.state()
     again.restore(state)
-    assert not any(name.startswith(("network.", "copying.")) for name in state)
+    assert not any(key.startswith(("kernel." if other == "kernel" else "copying.", "copying.")) for key in state)
     queries = made.predict(validation[0])
     assert torch.equal(again.predict(validation[0]), queries)
     assert torch.equal(again.energy(queries).of(validation[1]), made.energy(queries).of(validation[1]))
+    assert made.energy(queries).errors is made.parts[name].errors
+    with pytest.raises((ModelError, KeyError, RuntimeError)):
+        fresh(made).restore({key: value for key, value in state.items() if not key.startswith(f"{name}.")})
+
+
+def test_a_saved_model_loads_in_every_mode(tmp_path):
+    words, digits = zip(*((spell(number), str(number)) for number in range(260)), strict=True)
+    network = {"name": "neural", "backbone": {"name": "gru", "width": 4}, "training": {"epochs": 1}}
+    options = {"surrogate": {"dim": 8, "decisions": "none"}, "regressor": {"name": "stacked", "network": network}}
+    predictor = StructuredPredictor("sequence", **options).fit(words, digits)
+    modes = predictor.model_.regressor.modes
+    assert len(modes) == len(MODES)
+    for mode in modes:
+        predictor.model_.regressor.use_mode(mode)
+        predictor.save(tmp_path / mode)
+        again = StructuredPredictor.load(tmp_path / mode)
+        assert again.model_.regressor.mode == mode
+        assert again.predict(words[:9]) == predictor.predict(words[:9])
+
+
+def test_all_its_ways_are_listed_the_weighing_ones_first(monkeypatch):
+    monkeypatch.setattr("ele_core.components.regressors.measured.LEAST_PAIRS", 30)
+    made, *_ = stack()
+    assert list(made.modes) == ["kernel, errors weighed", "network, errors weighed", "stacked", "copied"]
+    assert made.mode is None
+    assert made.errors is None, "until one is chosen"
 
 
 # -- stopping -----------------------------------------------------------------------------------------------------
