@@ -28,6 +28,7 @@ from .interfaces import Energy as Energy
 from .interfaces import InputSpace as InputSpace
 from .interfaces import Learner as Learner
 from .interfaces import OutputSpace as OutputSpace
+from .interfaces import Proposer as Proposer
 from .interfaces import Regressor as Regressor
 from .interfaces import Surrogate as Surrogate
 from .networks import Backbone as Backbone
@@ -57,6 +58,7 @@ from .types import Decoding as Decoding
 from .types import Drawing as Drawing
 from .types import Metric as Metric
 from .types import Problem as Problem
+from .types import Proposals as Proposals
 from .types import Reference as Reference
 from .types import TrainingData as TrainingData
 from .types import Variant as Variant

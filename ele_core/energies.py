@@ -16,7 +16,7 @@ from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.keys import distinct, fresh_moves, hash_rows, mix, ranks
 from ele_core.numerics.sparse import PartEnergies
 from ele_core.optional import PartMoves
-from ele_core.types import Candidates
+from ele_core.types import Candidates, Proposals
 
 RIVALS = 64
 """Moves of a truth, and candidates for each term, that it is compared with when weights are fitted."""
@@ -199,13 +199,45 @@ class SumOfEnergies(Energy):
         return reduce(torch.add, weighted)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class JointEnergy(SumOfEnergies):
+    """E_loss(y) + Σ_t w_t E_t(y): the learned loss, which decoders follow, and terms that rank what they find.
+
+    Terms that are not costly are followed too.
+    """
+
+    def __init__(self, loss: Energy, terms: Sequence[Energy], weights: Sequence[float]) -> None:
+        super().__init__([loss, *terms], [1.0, *weights])
+
+    def __getitem__(self, rows: slice | Tensor) -> Self:
+        """The energy of some of the queries."""
+        loss, *terms = (term[rows] for term in self.terms)
+        return type(self)(loss, terms, self.weights[1:])
+
+    @property
+    def walk(self) -> Energy:
+        """The loss, and the terms that are not costly."""
+        (loss, *terms), (_, *weights) = self.terms, self.weights
+        followed = [(term, weight) for term, weight in zip(terms, weights, strict=True) if not term.costly]
+        if not followed:
+            return loss
+        return SumOfEnergies([loss, *(term for term, _ in followed)], [1.0, *(weight for _, weight in followed)])
+
+    def proposals(self, count: int) -> Proposals | None:
+        """Those of all terms."""
+        found = [each for term in self.terms if (each := term.proposals(count)) is not None]
+        if not found:
+            return None
+        return Proposals(type(found[0].batch).cat([each.batch for each in found]), torch.cat([e.owner for e in found]))
+
+
 def fit_weights(
     terms: Sequence[Energy], truths: Any, space: OutputSpace[Any, Any], candidates: Candidates
 ) -> list[float]:
     """The weights w ≥ 0 under which truths win most clearly: structure i of `truths` is the truth of query i.
 
     w minimises the mean over queries of −log softmax(−Σ_t w_t E_t)[truth] among the truth, its moves (at most `RIVALS`
-    of them, evenly spaced) and the best `RIVALS` candidates by each term: a convex problem.
+    of them, evenly spaced) and, by each term, its proposals or else the best `RIVALS` candidates: a convex problem.
     """
     rivals, owner = rivals_of(terms, truths, space, candidates)
     own = torch.stack([term.of(truths.to(term.device)).cpu() for term in terms]).double()
@@ -240,6 +272,11 @@ def rivals_of(
     spaced = (ranks(row) % step == 0).nonzero().flatten()
     batches, owners = [moved[spaced]], [row[spaced]]
     for term in terms:
+        proposed = term.proposals(RIVALS)
+        if proposed is not None:
+            batches.append(proposed.batch.to("cpu"))
+            owners.append(proposed.owner.cpu())
+            continue
         best = term.among(candidates).topk(min(RIVALS, len(candidates)), dim=1, largest=False).indices.cpu()
         batches.append(candidates.batch[best.flatten()])
         owners.append(queries.repeat_interleave(best.shape[1]))

@@ -2,8 +2,8 @@
 
 How data flow: `OutputSpace.pack` turns objects into a batch; `Surrogate.embed` maps a batch to embeddings, whose
 squared distances are the loss; `Regressor.predict` maps inputs to queries, usually predicted embeddings, and
-`Regressor.energy` makes an `Energy` of them; `Decoder.decode` finds the structures of least energy for each query;
-`OutputSpace.unpack` turns them into objects.
+`Regressor.energy` makes an `Energy` of them; a `Proposer` adds −log p(y | x) to it, and structures to begin with;
+`Decoder.decode` finds the structures of least energy for each query; `OutputSpace.unpack` turns them into objects.
 
 Every component is a class with a nested pydantic `Config` (`component.py`), and is built as `Component(config, …)`.
 A *batch* is a `Tensors` dataclass of small integers. A *point* is a relaxed batch: the same dataclass, in which the
@@ -34,7 +34,7 @@ from ele_core.types import Drawing, Metric, PlannedStage
 if TYPE_CHECKING:
     from ele_core.numerics.error_model import ErrorModel
     from ele_core.runtime.context import Context
-    from ele_core.types import Candidates, Decoding, Problem, Reads, Stage, TrainingData, Variant
+    from ele_core.types import Candidates, Decoding, Problem, Proposals, Reads, Stage, TrainingData, Variant
 
 Y = TypeVar("Y")  # the user's output objects
 X = TypeVar("X")  # the user's input objects
@@ -249,6 +249,20 @@ class Energy(ABC):
         """A fast estimate, from parts, for the structures a move away from structure n; None: there is none."""
         return None
 
+    @property
+    def costly(self) -> bool:
+        """Whether scoring takes so long that only a few dozen structures of each query should be scored."""
+        return False
+
+    @property
+    def walk(self) -> Energy:
+        """The energy that a decoder follows; the whole then ranks what it found. By default this one."""
+        return self
+
+    def proposals(self, count: int) -> Proposals | None:
+        """About `count` structures for each query that are likely to have a low energy; None: it knows none."""
+        return None
+
 
 class Learner(Component, ABC):
     """A component that learns in `fit`; what it has learned can be saved, restored and moved to a device."""
@@ -418,6 +432,10 @@ class Regressor(Learner):
         """Predict in this one of the `modes` from now on."""
         raise NotImplementedError(f"{type(self).__name__} has only one way to predict")
 
+    def refine(self, inputs: Tensors, truths: Any, problem: Problem) -> Sequence[str]:
+        """Learn from packed validation pairs what to combine the present mode with; return further modes to try."""
+        return ()
+
     @abstractmethod
     def predict(self, inputs: Tensors) -> Tensor:
         """The queries (B, q) for packed inputs, without gradient, computed in chunks that bound the memory."""
@@ -434,6 +452,26 @@ class Regressor(Learner):
         """The queries of a regressor without random errors for inputs whose outputs are `batch`: (B, q)."""
         embeddings = self.surrogate.embed(batch)
         return embeddings if self.errors is None else self.errors.expected(embeddings)
+
+
+class Proposer(Learner):
+    """p(y | x): a conditional distribution of structures. Built as `Proposer(config, inputs, space)`.
+
+    Its structures are where decoders begin, and −log p is a term of the energy: see regressor `joint`.
+    """
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], space: OutputSpace[Any, Any]) -> None:
+        super().__init__(config)
+        self.inputs = inputs
+        self.space = space
+
+    @abstractmethod
+    def predict(self, inputs: Tensors) -> Tensor:
+        """What `energy` needs of packed inputs, a row for each: (B, q); q = 0 if `fit` found that it cannot propose."""
+
+    @abstractmethod
+    def energy(self, queries: Tensor) -> Energy:
+        """−log p(y | x) for the inputs of queries (B, q), with the `proposals` that are the most probable."""
 
 
 class Decoder(Component, ABC):

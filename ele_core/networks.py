@@ -30,6 +30,19 @@ class Backbone(Component, nn.Module, ABC):
     def forward(self, batch: Any) -> Tensor:
         """A batch of B inputs → (B, dim), not normalised."""
 
+    @property
+    def state_width(self) -> int:
+        """The width of the states of `attended`."""
+        return self.dim
+
+    def attended(self, batch: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """The output (B, dim), and the states (B, T, `state_width`) of parts of the inputs with their mask (B, T).
+
+        By default the output is the only state.
+        """
+        output = self(batch)
+        return output, output[:, None], torch.ones(len(output), 1, dtype=torch.bool, device=output.device)
+
 
 class NetworkLearner(Learner):
     """A learner that learns only the weights of `network`; use it as in `class Mine(NetworkLearner, Surrogate)`."""

@@ -104,9 +104,24 @@ def ele_regressors() -> Iterator[Record]:
         "A network and a kernel, added up as suits the validation pairs.",
     )
     yield Record(
+        "joint",
+        "ele_core.components.regressors.joint:JointRegressor",
+        "The learned loss and proposers, their energies added up as suits the validation pairs.",
+    )
+    yield Record(
         "ensemble",
         "ele_core.components.regressors.ensemble:EnsembleRegressor",
         "A regressor trained several times and averaged.",
+    )
+
+
+@hookimpl
+def ele_proposers() -> Iterator[Record]:
+    """A network that writes structures of any space."""
+    yield Record(
+        "writer",
+        "ele_core.components.proposers.writer:WriterProposer",
+        "A network with attention that writes a structure's text, token by token, and may copy from its input.",
     )
 
 

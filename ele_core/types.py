@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Tensors)
 """The dataclass of a space's batches."""
 
-Kind = Literal["output", "encoder", "surrogate", "input", "backbone", "regressor", "decoder", "task", "reader"]
+Kind = Literal[
+    "output", "encoder", "surrogate", "input", "backbone", "regressor", "proposer", "decoder", "task", "reader"
+]
 """The kinds of components. Each has one hook, one base class in this file and, except readers, its own sections in a
 configuration."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -175,6 +177,14 @@ class Candidates:
 
 
 @dataclasses.dataclass(frozen=True)
+class Proposals:
+    """Packed structures that may be the answers of queries, and the query (N,) int64 that each is for."""
+
+    batch: Any
+    owner: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
 class Problem:
     """Where a decoder looks for structures: the space, and the candidates to choose or start from."""
 
@@ -182,6 +192,8 @@ class Problem:
     candidates: Candidates
     constraints: Sequence[Any | None] | None = None
     """One `Rules.Constraint` per query, which its structures must satisfy, or None if any will do."""
+    proposals: Proposals | None = None
+    """Further structures to start from. A decoder may ignore them: its answers are compared with them afterwards."""
 
     @property
     def rules(self) -> Rules[Any]:

@@ -29,6 +29,8 @@ LEAST_STEPS = 500
 MOST_STEPS = 12_000
 PASSES = 20
 """Epochs that a network needs, between these bounds."""
+LEAST_WRITING, WRITING_PASSES = 1500, 40
+"""Steps and epochs that a network needs to learn to write structures."""
 DECISION_BLOCKS = 150_000
 """Blocks of all pairs together that the generic encoder computes in a step."""
 DECISION_STEPS, DECISION_PAIRS, LEAST_DECISIONS = 150, 3000, 200
@@ -92,7 +94,9 @@ def learned(facts: Facts, registry: Registry) -> Sections:
         "decisions": decisions,
     }
     network, kernel = neural(facts, registry), ridge(facts)
-    return {"surrogate": surrogate, "regressor": {"name": "stacked", "network": network or NONE, "kernel": kernel}}
+    stacked = {"name": "stacked", "network": network or NONE, "kernel": kernel}
+    joint = {"name": "joint", "loss": stacked, "writer": writer(facts, registry) or NONE}
+    return {"surrogate": surrogate, "regressor": joint}
 
 
 def decision_pairs(encoder: str, space: OutputSpace[Any, Any]) -> int:
@@ -113,7 +117,7 @@ def paper(facts: Facts, registry: Registry) -> Sections:
 
 RECIPES: Mapping[str, Recipe] = {
     "learned": Recipe(
-        {"surrogate": "contrastive", "regressor": "stacked", "decoder": "search"},
+        {"surrogate": "contrastive", "regressor": "joint", "decoder": "search"},
         ("search", "candidates"),
         "the loss is learned from your structures and pairs",
         learned,
@@ -233,6 +237,25 @@ def neural(facts: Facts, registry: Registry) -> Sections | None:
         "patience": 5,
     }
     return {"name": "neural", "backbone": dict(backbone), "training": training}
+
+
+def writer(facts: Facts, registry: Registry) -> Sections | None:
+    """Return a network that writes structures, with steps for the pairs; None if no backbone reads the inputs."""
+    backbone = facts.inputs.defaults(facts.pairs).get("backbone") or backbone_for(facts.inputs, registry)
+    if backbone is None:
+        return None
+    width = 256 if facts.pairs >= 3000 else 128
+    batch = 32 if facts.pairs < 3000 else 64
+    steps = min(max(WRITING_PASSES * facts.pairs / batch, LEAST_WRITING), MOST_STEPS)
+    training = {
+        "epochs": round(steps * min(batch, facts.pairs) / facts.pairs, 2),
+        "batch_size": batch,
+        "learning_rate": 2e-3,
+        "weight_decay": 0.01,
+        "evaluations": 20,
+        "patience": 5,
+    }
+    return {"name": "writer", "backbone": dict(backbone), "width": width, "training": training}
 
 
 def ridge(facts: Facts) -> Sections:

@@ -15,11 +15,11 @@ from ele_core.components.decoders.constraints import as_bound, digest_of, requir
 from ele_core.config import RunConfig
 from ele_core.data.objects import pack_all
 from ele_core.errors import ConfigError, EleError, ModelError
-from ele_core.interfaces import Decoder, InputSpace, Learner, OutputSpace, Regressor, Surrogate
+from ele_core.interfaces import Decoder, Energy, InputSpace, Learner, OutputSpace, Regressor, Surrogate
 from ele_core.model.constraints import read_constraints
 from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.trust.calibration import Calibration
-from ele_core.numerics.keys import distinct
+from ele_core.numerics.keys import distinct, ranks
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.blockwise import AsTensors, in_blocks
 from ele_core.runtime.context import Context
@@ -29,6 +29,10 @@ from ele_core.types import Candidates, Choice, Decoding, Problem, Trace
 
 BLOCK = 128
 """Inputs decoded at a time: limits the memory of a decoder, and the work that is repeated after a stop."""
+PROPOSED = 10
+"""Structures that proposers are asked for, for each input."""
+RANKED = 24
+"""The best structures of a decoder that are ranked together with the proposals, by the whole energy."""
 
 
 @dataclasses.dataclass
@@ -111,9 +115,14 @@ class Model:
         name = (decoder or self.config.decoder).name
 
         def block(first: int, end: int, context: Context) -> Decoding:
-            own = None if bound is None else bound[first:end]
-            problem = Problem(self.space, owned(chosen, first, end), own)
-            found = engine.decode(energy[first:end], problem, top_k=top_k, context=context, **asked)
+            own, asking = None if bound is None else bound[first:end], energy[first:end]
+            problem = Problem(self.space, owned(chosen, first, end), own, asking.proposals(PROPOSED))
+            if problem.proposals is None:
+                found = engine.decode(asking.walk, problem, top_k=top_k, context=context, **asked)
+            else:
+                enough = max(top_k, RANKED if chosen.owner is not None else min(RANKED, len(chosen)))
+                found = engine.decode(asking.walk, problem, top_k=enough, context=context, **asked)
+                found = ranked(asking, found, problem, top_k)
             require_obeyed(found, problem, name)
             return found
 
@@ -126,7 +135,9 @@ class Model:
         """The least energy of a candidate for each query: (B,)."""
         assert self.candidates is not None
         chosen = share_of(self.candidates, self.config.candidates.share, context)
-        return nearest(self.regressor.energy(queries), Problem(self.space, chosen), 1, context)[0][:, 0].cpu()
+        energy = self.regressor.energy(queries)
+        found, rows = nearest(energy.walk, Problem(self.space, chosen), 1, context)
+        return (found[:, 0] if energy.walk is energy else energy.of(chosen.batch[rows[:, 0].cpu()])).cpu()
 
     def learners(self) -> dict[str, Learner]:
         """Everything that learns, in the order in which it is fitted, by the names of the sections."""
@@ -201,6 +212,37 @@ class Model:
             owner = torch.arange(len(objects)).repeat_interleave(sizes)
             return self.embed_candidates(pack_all(self.space, flat, context), owner)
         return self.embed_candidates(pack_all(self.space, objects, context))
+
+
+def ranked(energy: Energy, found: Decoding, problem: Problem, top_k: int) -> Decoding:
+    """The `top_k` best by the whole energy, of the proposals and of the first `RANKED` that a decoder found.
+
+    What else it found follows, so more structures never change the first ones. A trace ends in the answer.
+    """
+    assert problem.proposals is not None
+    count, own, device = len(energy), problem.proposals, energy.device
+    structures = type(found.structures).cat([own.batch.to(device), found.structures.to(device)])
+    owner = torch.cat([own.owner.cpu(), torch.arange(count).repeat_interleave(found.top_k)]).to(device)
+    later = torch.cat([torch.zeros(len(own.owner)), torch.arange(found.top_k).repeat(count)]).to(device) >= RANKED
+    usable = torch.cat([torch.ones(len(own.owner)), found.energies.flatten().isfinite()]).to(device) > 0
+    usable &= problem.satisfied(structures, owner)
+    rows = distinct(torch.cat([owner[:, None], problem.space.keys(structures).to(device)], dim=1))
+    rows = rows[usable[rows]]
+    energies = energy.of(structures[rows], owner[rows])
+    order = energies.argsort(stable=True)
+    for values in (later[rows].long(), owner[rows]):
+        order = order[values[order].argsort(stable=True)]
+    place = ranks(owner[rows][order])
+    kept, order = place < top_k, order[place < top_k]
+    cells = owner[rows][order] * top_k + place[kept]
+    least = torch.full((count * top_k,), torch.inf, device=device).index_copy(0, cells, energies[order])
+    answers = torch.zeros(count * top_k, dtype=torch.long, device=device).index_copy(0, cells, rows[order])
+    best, least = structures[answers].to("cpu"), least.view(count, top_k).cummax(dim=1).values.cpu()
+    trace = found.trace
+    if trace is not None and len(trace.steps):
+        steps, last = [*trace.steps, trace.steps[-1] + 1], best[torch.arange(0, len(best), top_k)]
+        trace = Trace(steps, [*trace.structures, last], [*trace.energies, least[:, 0]])
+    return Decoding(best, least, trace)
 
 
 def owned(candidates: Candidates, first: int, end: int) -> Candidates:

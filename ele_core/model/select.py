@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 from ele_core.config import RunConfig
 from ele_core.data.truths import Truths
+from ele_core.interfaces import Regressor
 from ele_core.model.metrics import deciding, measure
 from ele_core.model.model import Model
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work
-from ele_core.types import Choice
+from ele_core.types import Choice, Problem
+
+WEIGHED = 400
+"""Maximum number of validation pairs by which a regressor refines its modes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,18 +35,18 @@ class Tried:
 def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> Model:
     """Return the model with the decoder and the mode of its regressor that predict best; report what was tried.
 
-    All modes are tried with the first decoder, then the other decoders with the best mode.
+    All modes are tried with the first decoder, then those into which the regressor can refine the best one, then the
+    other decoders with the best mode.
     """
     config = model.config
     decoders = [decoder_of(config, name) for name in config.selection.decoders] or [config.decoder]
     modes = list(model.regressor.modes) or [""]
-    if len(decoders) * len(modes) == 1:
+    refines = type(model.regressor).refine is not Regressor.refine
+    if len(decoders) * len(modes) == 1 and not refines:
         if modes[0]:
             model.regressor.use_mode(modes[0])
         return model
     metric = deciding(model.space)
-    inputs = inputs[: config.selection.pairs]
-    truths = truths.part(0, len(inputs))
     quiet = dataclasses.replace(context, work=Work())
 
     def attempt(mode: str, decoder: Choice) -> Tried:
@@ -55,7 +59,15 @@ def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> M
     def best_of(tried: Sequence[Tried]) -> Tried:
         return min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
 
+    assert model.candidates is not None
+    whole, judged = inputs[:WEIGHED], truths.first[:WEIGHED]
+    inputs = inputs[: config.selection.pairs]
+    truths = truths.part(0, len(inputs))
     tried = [attempt(mode, decoders[0]) for mode in modes]
+    if best_of(tried).mode:
+        model.regressor.use_mode(best_of(tried).mode)
+    further = model.regressor.refine(whole, judged, Problem(model.space, model.candidates))
+    tried += [attempt(mode, decoders[0]) for mode in further]
     tried += [attempt(best_of(tried).mode, decoder) for decoder in decoders[1:]]
     best = best_of(tried)
     if best.mode:

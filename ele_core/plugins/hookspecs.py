@@ -54,6 +54,7 @@ HOOKS: Mapping[Kind, Hook] = {
     "input": Hook("ele_input_spaces", "InputSpace"),
     "backbone": Hook("ele_backbones", "Backbone"),
     "regressor": Hook("ele_regressors", "Regressor"),
+    "proposer": Hook("ele_proposers", "Proposer"),
     "decoder": Hook("ele_decoders", "Decoder"),
     "task": Hook("ele_tasks", "Task"),
     "reader": Hook("ele_file_readers", "FileReader"),
@@ -152,6 +153,22 @@ def ele_regressors() -> Iterable[Record]:
         @hookimpl
         def ele_regressors():
             yield Record("ridge", "my_package.regression:RidgeRegressor", "Kernel ridge regression.")
+    """
+    return ()
+
+
+@hookspec
+def ele_proposers() -> Iterable[Record]:
+    """Conditional distributions of structures, chosen inside the regressor `joint` by `regressor.network = "markov"`.
+
+    .. code-block:: python
+
+        from ele_core import Record, hookimpl
+
+
+        @hookimpl
+        def ele_proposers():
+            yield Record("markov", "my_package.proposers:Markov", "A chain of labels, each given the one before.")
     """
     return ()
 

@@ -56,15 +56,24 @@ class GRUBackbone(Backbone):
 
     def forward(self, batch: Texts) -> Tensor:
         """Texts → (B, dim)."""
-        if len(batch) == 0:  # torch's GRU does not accept an empty batch
-            return self.embedding.weight.new_zeros(0, self.dim)
+        return self.attended(batch)[0]
+
+    @property
+    def state_width(self) -> int:
+        """Both directions."""
+        return 2 * self.config.width
+
+    def attended(self, batch: Texts) -> tuple[Tensor, Tensor, Tensor]:
+        """The output, and the states at all tokens."""
         batch = batch.trimmed()
+        if len(batch) == 0:  # torch's GRU does not accept an empty batch
+            empty = self.embedding.weight.new_zeros
+            return empty(0, self.dim), empty(0, 1, self.state_width), batch.mask
         states = self.embedding(batch.tokens.int())
         reversal = reversed_positions(batch)
         for number, layer in enumerate(self.layers):
             states = layer(states if number == 0 else self.dropout(states), reversal)
-        outputs: Tensor = self.head(states, batch.mask)
-        return outputs
+        return self.head(states, batch.mask), states, batch.mask
 
 
 class BidirectionalLayer(nn.Module):

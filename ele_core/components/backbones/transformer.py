@@ -71,10 +71,20 @@ class TransformerBackbone(Backbone):
 
     def forward(self, batch: Texts) -> Tensor:
         """Texts → (B, dim)."""
-        if len(batch) == 0:  # attention does not accept an empty batch
-            return self.embedding.weight.new_zeros(0, self.dim)
+        return self.attended(batch)[0]
+
+    @property
+    def state_width(self) -> int:
+        """The width of a token's vector."""
+        return self.config.width
+
+    def attended(self, batch: Texts) -> tuple[Tensor, Tensor, Tensor]:
+        """The output, and the vectors of all tokens."""
         batch = batch.trimmed()
         mask = batch.mask
+        if len(batch) == 0:  # attention does not accept an empty batch
+            empty = self.embedding.weight.new_zeros
+            return empty(0, self.dim), empty(0, 1, self.state_width), mask
         vectors = self.embedding(batch.tokens.int()) + self.positions[: mask.shape[1]]
         if self.summary is not None:
             vectors = torch.cat([self.summary.expand(len(batch), 1, -1), vectors], dim=1)
@@ -82,8 +92,8 @@ class TransformerBackbone(Backbone):
         for layer in self.layers:
             vectors = layer(vectors, src_key_padding_mask=~mask)
         read = 1 if self.summary is not None else mask.shape[1]  # of `cls`, only the vector of the learned token
-        outputs: Tensor = self.head(self.norm(vectors)[:, :read], mask[:, :read])
-        return outputs
+        vectors, own = self.norm(vectors), 0 if self.summary is None else 1
+        return self.head(vectors[:, :read], mask[:, :read]), vectors[:, own:], mask[:, own:]
 
 
 def sinusoids(length: int, width: int) -> Tensor:

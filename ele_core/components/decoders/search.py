@@ -20,7 +20,7 @@ from ele_core.interfaces import Decoder, Energy
 from ele_core.numerics.keys import mix, ranks
 from ele_core.optional import PartMoves
 from ele_core.runtime.context import Context
-from ele_core.types import Decoding, Problem, Trace
+from ele_core.types import Decoding, Problem, Proposals, Trace
 
 CHUNK = 256
 """Inputs searched at once."""
@@ -100,7 +100,21 @@ class SearchDecoder(Decoder):
         decoder = CandidatesDecoder() if self.config.pgd is None else GradientDecoder(self.config.pgd)
         free = dataclasses.replace(problem, constraints=None)
         problems = [free] if problem.constraints is None else [free, problem]
-        return [decoder.decode(energy, each, top_k=width, context=context) for each in problems]
+        starts = [decoder.decode(energy, each, top_k=width, context=context) for each in problems]
+        return starts if problem.proposals is None else [*starts, as_decoding(energy, problem.proposals)]
+
+
+def as_decoding(energy: Energy, proposals: Proposals) -> Decoding:
+    """The proposals of each query with their energies; missing ones have an infinite energy."""
+    order = proposals.owner.argsort(stable=True)
+    owner, structures = proposals.owner[order], proposals.batch[order]
+    place, values = ranks(owner), energy.of(structures.to(energy.device), owner.to(energy.device)).cpu()
+    width = int(place.max()) + 1 if len(place) else 1
+    rows = torch.zeros(len(energy), width, dtype=torch.long)
+    rows[owner, place] = torch.arange(len(owner))
+    energies = torch.full((len(energy), width), math.inf)
+    energies[owner, place] = values
+    return Decoding(structures[rows.flatten()], energies)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,7 +238,7 @@ class BeamSearch:
     def _distinct(self, starts: Sequence[Decoding], trace: bool) -> Pool:
         """All structures of several starts, each once."""
         found = Pool.cat([self._started(start, trace) for start in starts])
-        if self.constraints is None:
+        if len(starts) == 1:
             return found
         return found.at(first_of_each(self._identities(found.structures, found.owner))).best(self.kept)
 

@@ -126,6 +126,11 @@ class TextInput(InputSpace[str]):
         return len(self._fitted())
 
     @property
+    def names(self) -> list[str]:
+        """The text of each token, by its number."""
+        return self._fitted().names
+
+    @property
     def max_length(self) -> int:
         """Maximum number of tokens in a text: the width of every batch, so batches can be joined."""
         self._fitted()

@@ -1,0 +1,1 @@
+"""Proposers: conditional distributions of structures."""

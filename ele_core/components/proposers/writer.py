@@ -1,0 +1,441 @@
+"""A network with attention that writes the text of a structure token by token, and may copy tokens of its input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from ele_core.component import ComponentConfig
+from ele_core.components.proposers.rows import Rows
+from ele_core.components.training.optimise import Training, optimise
+from ele_core.data.batches import ShuffledBatches
+from ele_core.errors import InvalidObject, ModelError
+from ele_core.interfaces import Energy, InputSpace, OutputSpace, Proposer
+from ele_core.networks import Backbone
+from ele_core.numerics.keys import distinct, hash_rows
+from ele_core.numerics.tensors import Tensors
+from ele_core.plugins import create_part
+from ele_core.runtime.context import Context
+from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Choice, PlannedStage, Proposals, Stage, Takes, TrainingData
+
+WRITING = Stage("writing", decides="validation_loss")
+END = 0
+"""The token before the first and after the last of a text."""
+UNKNOWN = 1
+"""The token that stands for every token outside the vocabulary; it is never written."""
+LONGEST = 400
+"""Maximum number of tokens: longer texts are slow to write and hard to learn."""
+MOST_WORDS = 5000
+"""Maximum number of different words for words to be tokens."""
+CHUNK, SCORED_AT_ONCE = 64, 512
+"""Inputs written for, and structures scored, at once: bounds the memory."""
+
+
+class WriterProposer(Proposer):
+    """p(y | x) = Π_t p(token t of the text of y | the tokens before it, x), with attention over the parts of x.
+
+    Works with any space: its `format` writes structures, its `parse` reads what the network wrote, and texts that it
+    cannot read are dropped.
+    """
+
+    stages = (WRITING,)
+
+    class Config(ComponentConfig):
+        """The network, and how many structures it considers."""
+
+        backbone: Annotated[Choice, Takes("backbone")] = Choice(name="gru")
+        """The network on inputs."""
+        level: Literal["auto", "words", "characters"] = "auto"
+        """The tokens of texts: words between blanks, or characters. `auto`: words if texts have blanks and the words
+        come up again and again."""
+        width: PositiveInt = 256
+        """The width of the states of the network that writes."""
+        embedding: PositiveInt = 64
+        """The width of a token's embedding."""
+        dropout: float = Field(0.3, ge=0, lt=1)
+        """The share of features dropped during training."""
+        smoothing: float = Field(0.1, ge=0, lt=1)
+        """The probability that training gives to tokens that are not the right one."""
+        copying: bool = True
+        """Whether tokens may be copied from the input, if inputs have tokens of the same names."""
+        beam: PositiveInt = 10
+        """The number of beginnings that are continued at each token."""
+        training: Training = Training(batch_size=64, epochs=40, learning_rate=2e-3)
+        """How the network is trained."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], space: OutputSpace[Any, Any]) -> None:
+        super().__init__(config, inputs, space)
+        options = self.config
+        self.backbone: Backbone = create_part(
+            self, "backbone", options.backbone, inputs, options.width, path="proposer.backbone"
+        )
+        self.alphabet = Alphabet([], " ")
+        self.longest = 0
+        self.rows = Rows(self.inputs.Batch)
+        self.network: Writer | None = None
+
+    def planned(self, examples: int, extra: int) -> list[PlannedStage]:
+        """The steps of the training."""
+        return [self.config.training.planned(WRITING, examples)]
+
+    def fit(self, data: TrainingData, context: Context) -> None:
+        """Train on the texts of the outputs; keep the weights of the least validation loss."""
+        train, held_out = (self._texts(pairs.outputs[:]) for pairs in (data.train, data.validation))
+        self.alphabet = Alphabet.learned(train, self.config.level)
+        longest = max(map(len, map(self.alphabet.cut, train)))
+        if longest > LONGEST:
+            text = f"structures are written with up to {longest:,} tokens, and {LONGEST} is the limit"
+            context.monitor.message(f"no proposals by the network that writes: {text}")
+            return
+        self.longest = min(LONGEST, 2 * longest)
+        self.rows = Rows.like(data.train.inputs[:1])
+        tokens, validation = (self.alphabet.encode(texts).to(context.device) for texts in (train, held_out))
+        network = self.network = self._built().to(context.device)
+        inputs, asked, training = data.train.inputs, data.validation.inputs[:], self.config.training
+
+        def loss(rows: Tensor, generator: Generator) -> Tensor:
+            views = self.inputs.augment(inputs[rows], generator)
+            return network.loss(views.to(context.device), tokens[rows.to(tokens.device)], self.config.smoothing)
+
+        def evaluate() -> dict[str, float]:
+            with torch.no_grad():
+                parts = zip(asked.chunks(CHUNK), validation.split(CHUNK), strict=True)
+                found = [network.loss(part.to(context.device), own) for part, own in parts]
+            return {WRITING.decides: torch.cat(found).mean().item()}
+
+        sizes = (tokens != END).sum(dim=1).cpu()
+        optimise(
+            network,
+            training,
+            count=len(tokens),
+            source=ShuffledBatches(len(tokens), training.batch_size, context, WRITING.name, sizes, inputs.blocks),
+            loss=loss,
+            evaluate=evaluate,
+            context=context,
+            stage=WRITING,
+        )
+
+    def predict(self, inputs: Tensors) -> Tensor:
+        """The packed inputs themselves, as rows of numbers: the network reads them when it is asked."""
+        return torch.zeros(len(inputs), 0) if self.network is None else self.rows.flattened(inputs)
+
+    def energy(self, queries: Tensor) -> Energy:
+        """−log p of the text of a structure."""
+        return WritingEnergy(self, queries)
+
+    def write(self, queries: Tensor, count: int) -> Proposals:
+        """The `count` most probable texts for each input that are structures of the space."""
+        assert self.network is not None
+        beam, batches, owners = max(count, self.config.beam), [], []
+        for first in range(0, len(queries), CHUNK):
+            asked = self.rows.restored(queries[first : first + CHUNK]).to(queries.device)
+            tokens, owner = beam_search(self.network, asked, beam, self.longest)
+            batch, kept = self._packed(self.alphabet.decode(tokens))
+            batches.append(batch)
+            owners.append(owner.cpu()[kept] + first)
+        if not batches:
+            return Proposals(self.space.pack([]), torch.zeros(0, dtype=torch.long))
+        batch, owner = type(batches[0]).cat(batches), torch.cat(owners)
+        rows = distinct(torch.cat([owner[:, None], self.space.keys(batch)], dim=1))
+        return Proposals(batch[rows], owner[rows])
+
+    def scored(self, queries: Tensor, batch: Any, owner: Tensor) -> Tensor:
+        """−log p of structure n for query `owner[n]`: (N,)."""
+        assert self.network is not None
+        tokens = self.alphabet.encode(self._texts(batch.to("cpu"))).to(queries.device)
+        found = torch.zeros(len(owner), device=queries.device)
+        for rows in owner.argsort(stable=True).split(SCORED_AT_ONCE):
+            asked, place = owner[rows].unique(return_inverse=True)
+            with torch.no_grad():
+                memory = self.network.read(self.rows.restored(queries[asked]).to(queries.device))
+                found[rows] = self.network.cross_entropy(memory.at(place), tokens[rows])
+        return found
+
+    def _built(self) -> Writer:
+        options, names = self.config, getattr(self.inputs, "names", None)
+        copied = self.alphabet.numbers_of(names) if options.copying and names is not None else None
+        sizes = (options.embedding, options.width, options.dropout)
+        return Writer(self.backbone, len(self.alphabet.names), *sizes, copied).eval()
+
+    def _texts(self, batch: Any) -> list[str]:
+        return [self.space.texts.format(obj) for obj in self.space.unpack(batch)]
+
+    def _packed(self, texts: Sequence[str]) -> tuple[Any, Tensor]:
+        """The structures of the texts that can be read, and which these are."""
+        objects, kept = [], []
+        for number, text in enumerate(texts):
+            try:
+                obj = self.space.texts.parse(text)
+                self.space.pack([obj])
+            except InvalidObject:
+                continue
+            objects.append(obj)
+            kept.append(number)
+        return self.space.pack(objects), torch.tensor(kept, dtype=torch.long)
+
+    def state(self) -> dict[str, Tensor]:
+        """The vocabulary, the layout of inputs and the weights; nothing if there is no network."""
+        if self.network is None:
+            return {}
+        sizes = torch.tensor([self.longest])
+        named = {"alphabet": self.alphabet.as_tensor(), "longest": sizes}
+        return {**named, **prefixed("rows", self.rows.state()), **prefixed("network", self.network.state_dict())}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load what `state` returned."""
+        self.network = None
+        if not state:
+            return
+        stored = Snapshot(state)
+        self.alphabet = Alphabet.from_tensor(state["alphabet"])
+        self.longest = min(LONGEST, int(state["longest"].item()))
+        self.rows = Rows(self.inputs.Batch, stored.part("rows"))
+        self.network = self._built()
+        self.network.load_state_dict(stored.part("network"))
+
+    def to(self, device: torch.device) -> Self:
+        """Move the network."""
+        self.backbone.to(device)
+        if self.network is not None:
+            self.network.to(device)
+        return self
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WritingEnergy(Energy):
+    """−log p(y | x) of a writer, for inputs as rows of numbers."""
+
+    proposer: WriterProposer
+    queries: Tensor
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __getitem__(self, rows: slice | Tensor) -> Self:
+        """The energy of some of the queries."""
+        return dataclasses.replace(self, queries=self.queries[rows])
+
+    def __str__(self) -> str:
+        return "proposer 'writer'"
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the queries."""
+        return self.queries.device
+
+    @property
+    def costly(self) -> bool:
+        """A text is scored token by token."""
+        return True
+
+    def identities(self) -> Tensor:
+        """A hash of the bits of each query (B,)."""
+        return hash_rows([self.queries.float().cpu().view(torch.int32)])[:, 0]
+
+    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
+        """−log p of structure n for its query: (N,)."""
+        owner = torch.arange(len(batch), device=self.device) if owner is None else owner
+        return self.proposer.scored(self.queries, batch, owner)
+
+    def proposals(self, count: int) -> Proposals:
+        """The most probable texts."""
+        return self.proposer.write(self.queries, count)
+
+
+class Alphabet:
+    """The tokens of texts: characters, or words between blanks. The first two are `END` and `UNKNOWN`."""
+
+    def __init__(self, names: Sequence[str], between: str) -> None:
+        self.names = ["", "�", *names]
+        self.between = between
+
+    @classmethod
+    def learned(cls, texts: Sequence[str], level: str) -> Self:
+        """The tokens of `texts`, the most frequent first."""
+        words = Counter(word for text in texts for word in text.split(" "))
+        again = len(words) <= min(MOST_WORDS, sum(words.values()) / 5)
+        if level == "words" or (level == "auto" and again and any(" " in text for text in texts)):
+            return cls([name for name, _ in words.most_common()], " ")
+        return cls([name for name, _ in Counter("".join(texts)).most_common()], "")
+
+    def cut(self, text: str) -> list[str]:
+        """The tokens of a text."""
+        return text.split(self.between) if self.between else list(text)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names) if number > UNKNOWN}
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Token numbers (B, L + 1), with `END` after the last one."""
+        rows = [[self._numbers.get(token, UNKNOWN) for token in self.cut(text)] for text in texts]
+        tokens = torch.full((len(rows), max(map(len, rows), default=0) + 1), END)
+        for number, row in enumerate(rows):
+            tokens[number, : len(row)] = torch.tensor(row, dtype=torch.long)
+        return tokens
+
+    def decode(self, tokens: Tensor) -> list[str]:
+        """The texts of token numbers (B, L), up to the first `END`."""
+        ends = (tokens == END).long().argmax(dim=1).tolist()
+        rows = zip(tokens.tolist(), ends, strict=True)
+        return [self.between.join(self.names[token] for token in row[:end]) for row, end in rows]
+
+    def numbers_of(self, names: Sequence[str]) -> Tensor | None:
+        """The token of the same name for each of `names`, `UNKNOWN` if there is none; None: fewer than two have one."""
+        found = torch.tensor([self._numbers.get(name, UNKNOWN) for name in names])
+        return found if int((found > UNKNOWN).sum()) > 1 else None
+
+    def as_tensor(self) -> Tensor:
+        """The names as bytes: (N,) uint8."""
+        text = "\x1f".join([self.between, *self.names[2:]])
+        return torch.tensor(list(text.encode("utf-8", "surrogatepass")), dtype=torch.uint8)
+
+    @classmethod
+    def from_tensor(cls, stored: Tensor) -> Self:
+        """The inverse of `as_tensor`."""
+        if stored.dtype != torch.uint8 or stored.dim() != 1:
+            raise ModelError("the tokens of a proposer are damaged.", fix="Get an intact copy, or train again.")
+        between, *names = bytes(stored.tolist()).decode("utf-8", "surrogatepass").split("\x1f")
+        return cls(names, between)
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What the network read of B inputs."""
+
+    states: Tensor
+    """(B, T, width) what it attends to."""
+    mask: Tensor
+    """(B, T) True where there is a state."""
+    begin: Tensor
+    """(B, width) the first state of writing."""
+    tokens: Tensor | None
+    """(B, T) the token to copy at each state; None: nothing can be copied."""
+
+    def at(self, rows: Tensor) -> Memory:
+        """The memory of other rows."""
+        tokens = None if self.tokens is None else self.tokens[rows]
+        return Memory(self.states[rows], self.mask[rows], self.begin[rows], tokens)
+
+
+class Writer(nn.Module):
+    """Two recurrent layers with attention between them, so that all tokens of a text are trained at once."""
+
+    copied: Tensor | None
+
+    def __init__(
+        self, backbone: Backbone, symbols: int, embedding: int, width: int, dropout: float, copied: Tensor | None
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.embedding = nn.Embedding(symbols, embedding)
+        self.project = nn.Linear(backbone.state_width, width)
+        self.first = nn.GRU(embedding, width, batch_first=True)
+        self.ask = nn.Linear(width, width, bias=False)
+        self.second = nn.GRU(2 * width, width, batch_first=True)
+        self.gate = nn.Linear(2 * width, 1)
+        self.output = nn.Sequential(
+            nn.Linear(2 * width, width), nn.Tanh(), nn.Dropout(dropout), nn.Linear(width, symbols)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("copied", copied)
+
+    def read(self, batch: Any) -> Memory:
+        """Read inputs."""
+        pooled, states, mask = self.backbone.attended(batch)
+        tokens = None
+        if self.copied is not None:
+            tokens = self.copied[batch.tokens[:, : mask.shape[1]].long()].masked_fill(~mask, UNKNOWN)
+        return Memory(self.project(self.dropout(states)), mask, pooled.tanh(), tokens)
+
+    def step(
+        self, memory: Memory, tokens: Tensor, state: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The log-probabilities (B, L, symbols) of what follows each of `tokens` (B, L), and the new state."""
+        onward, first = self.first(self.dropout(self.embedding(tokens)), state[0])
+        scores = self.ask(onward) @ memory.states.transpose(1, 2) / onward.shape[2] ** 0.5
+        attention = scores.masked_fill(~memory.mask[:, None], -torch.inf).softmax(dim=2)
+        context = attention @ memory.states
+        seen, second = self.second(self.dropout(torch.cat([onward, context], dim=2)), state[1])
+        known = torch.cat([seen, context], dim=2)
+        logits = self.output(known)
+        logits[:, :, UNKNOWN] = -torch.inf
+        written = logits.log_softmax(dim=2)
+        if memory.tokens is None:
+            return written, (first, second)
+        share = torch.zeros_like(written)
+        share = share.scatter_add(2, memory.tokens[:, None].expand_as(attention), attention)
+        share[:, :, UNKNOWN] = 0
+        gate = self.gate(known)
+        copied = share.clamp(min=1e-9).log() + functional.logsigmoid(gate)
+        return torch.logaddexp(written + functional.logsigmoid(-gate), copied), (first, second)
+
+    def begin(self, memory: Memory) -> tuple[Tensor, Tensor]:
+        """The states before the first token."""
+        return memory.begin[None].contiguous(), memory.begin[None].contiguous()
+
+    def cross_entropy(self, memory: Memory, tokens: Tensor, smoothing: float = 0.0) -> Tensor:
+        """−log p of texts (B, L), each up to its `END`: (B,)."""
+        tokens = tokens[:, : int((tokens != END).sum(dim=1).max()) + 1]
+        before = functional.pad(tokens[:, :-1], (1, 0), value=END)
+        found, _ = self.step(memory, before, self.begin(memory))
+        own = -found.gather(2, tokens[:, :, None])[:, :, 0].clamp(min=LEAST)
+        if smoothing:
+            others = -found.clamp(min=LEAST).mean(dim=2)
+            own = (1 - smoothing) * own + smoothing * others
+        kept = functional.pad((tokens != END)[:, :-1], (1, 0), value=True)
+        return (own * kept).sum(dim=1)
+
+    def loss(self, batch: Any, tokens: Tensor, smoothing: float = 0.0) -> Tensor:
+        """−log p of texts (B, L) for inputs: (B,)."""
+        return self.cross_entropy(self.read(batch), tokens, smoothing)
+
+
+LEAST = -30.0
+"""The least log-probability of a token: bounds the energy of texts with tokens that cannot be written."""
+
+
+@torch.no_grad()
+def beam_search(network: Writer, inputs: Any, beam: int, longest: int) -> tuple[Tensor, Tensor]:
+    """The `beam` most probable texts of each of B inputs: token numbers (N, L), and the input of each (N,).
+
+    At each step the best `beam` beginnings are continued. An input stops when as many texts have ended that are more
+    probable than all its beginnings.
+    """
+    memory = network.read(inputs)
+    count, device = len(memory.begin), memory.begin.device
+    owner = torch.arange(count, device=device).repeat_interleave(beam)
+    memory, state = memory.at(owner), network.begin(memory.at(owner))
+    tokens = torch.full((count * beam, 1), END, device=device)
+    scores = torch.full((count, beam), -torch.inf, device=device)
+    scores[:, 0] = 0
+    ended = torch.full((count, beam), -torch.inf, device=device)
+    texts = torch.full((count, beam, longest + 1), END, device=device)
+    for place in range(longest + 1):
+        found, state = network.step(memory, tokens[:, -1:], state)
+        total = scores[:, :, None] + found[:, 0].view(count, beam, -1)
+        own = functional.pad(tokens[:, 1:], (0, longest + 1 - place)).view(count, beam, -1)
+        merged = torch.cat([ended, total[:, :, END]], dim=1).topk(beam, dim=1)
+        known = torch.cat([texts, own], dim=1)
+        ended, texts = merged.values, known.gather(1, merged.indices[:, :, None].expand(-1, -1, known.shape[2]))
+        total[:, :, END] = -torch.inf
+        best = total.flatten(1).topk(beam, dim=1)
+        scores, symbol = best.values, best.indices % total.shape[2]
+        rows = (best.indices // total.shape[2] + beam * torch.arange(count, device=device)[:, None]).flatten()
+        state = state[0][:, rows].contiguous(), state[1][:, rows].contiguous()
+        tokens = torch.cat([tokens[rows], symbol.view(-1, 1)], dim=1)
+        if bool((ended[:, -1] >= scores[:, 0]).all()):
+            break
+    kept = ended.flatten().isfinite()
+    return texts.flatten(0, 1)[kept], owner[kept]

@@ -1,0 +1,169 @@
+"""The energy of a regressor and of proposers, added up with weights that suit the validation pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Self
+
+import torch
+from torch import Tensor
+
+from ele_core.component import ComponentConfig
+from ele_core.energies import JointEnergy, fit_weights
+from ele_core.errors import ModelError
+from ele_core.interfaces import Energy, InputSpace, Learner, Proposer, Regressor, Surrogate
+from ele_core.numerics.tensors import Tensors
+from ele_core.plugins import create_part
+from ele_core.runtime.context import Context
+from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.types import Choice, PlannedStage, Problem, Stage, Takes, TrainingData
+
+JOINT = "with proposals"
+LEAST = 1e-4
+"""The least weight of the loss, as a share of the largest weight: it always tells structures apart."""
+UNDECIDED = -1.0
+"""Stored until `use_mode` decides whether proposals are used."""
+
+
+class JointRegressor(Regressor):
+    """E(y) = E_loss(y) − Σ_p w_p log p(y | x): the learned loss and conditional distributions of structures.
+
+    The proposers' structures are where decoders begin. Validation pairs fit the weights, and decide by decoding whether
+    the sum is better than the loss alone.
+    """
+
+    stages = (Stage("network", decides="validation_error"), Stage("kernel", decides="validation_error"))
+
+    class Config(ComponentConfig):
+        """The regressor, and the proposers to add to it."""
+
+        loss: Annotated[Choice, Takes("regressor")] = Choice(name="stacked")
+        """The regressor onto the learned loss."""
+        writer: Annotated[Choice | None, Takes("proposer")] = Choice(name="writer")
+        """A proposer that writes structures token by token; None: without."""
+        aligned: Annotated[Choice | None, Takes("proposer")] = None
+        """A proposer for outputs that stand beside their inputs, part by part; None: without."""
+        blocks: Annotated[Choice | None, Takes("proposer")] = None
+        """A proposer that gives each block of a structure a likelihood of its own; None: without."""
+
+    config: Config
+
+    def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], surrogate: Surrogate) -> None:
+        super().__init__(config, inputs, surrogate)
+        self.loss: Regressor = create_part(
+            self, "regressor", self.config.loss, inputs, surrogate, path="regressor.loss"
+        )
+        chosen = {"writer": self.config.writer, "aligned": self.config.aligned, "blocks": self.config.blocks}
+        self.proposers: dict[str, Proposer] = {
+            name: create_part(self, "proposer", choice, inputs, surrogate.space, path=f"regressor.{name}")
+            for name, choice in chosen.items()
+            if choice is not None
+        }
+        self.weights = torch.zeros(len(self.proposers))
+        """The weight of each proposer beside the loss, which has 1."""
+        self.widths: list[int] = []
+        """The width of the queries of each proposer; 0 for one that cannot propose."""
+        self.joint: bool | None = None
+
+    @property
+    def modes(self) -> Sequence[str]:
+        """Those of the regressor onto the loss."""
+        return self.loss.modes
+
+    def use_mode(self, mode: str) -> None:
+        """Use the regressor in one of its modes, without proposals; or with proposals in its present mode."""
+        self.joint = mode == JOINT
+        if not self.joint:
+            self.loss.use_mode(mode)
+        self.errors = self.loss.errors
+
+    def refine(self, inputs: Tensors, truths: Any, problem: Problem) -> Sequence[str]:
+        """Fit the weights: truths should win against proposals, the best candidates, and their own moves."""
+        if not any(self.widths):
+            return ()
+        self.joint = True
+        loss, terms = self._terms(self.predict(inputs))
+        own, *others = fit_weights([loss, *terms.values()], truths, self.surrogate.space, problem.candidates)
+        found = dict(zip(terms, others, strict=True))
+        least = max(own, LEAST * max(others))
+        self.weights = torch.tensor([found.get(name, 0.0) / least for name in self.proposers])
+        return [JOINT]
+
+    def planned(self, examples: int, extra: int) -> list[PlannedStage]:
+        """The stages of the regressor, then of the proposers."""
+        return [stage for _, part in self._parts() for stage in part.planned(examples, extra)]
+
+    def fit(self, data: TrainingData, context: Context) -> None:
+        """Fit the regressor, then each proposer; a resumed training skips those that were finished."""
+        for name, part in self._parts():
+            done = context.work.saved(f"joint {name}")
+            if done is not None and done.finished:
+                part.restore(done.tensors)
+                part.to(context.device)
+                continue
+            part.fit(data, context)
+            context.work.finish(f"joint {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
+        self.errors = self.loss.errors
+        self.widths = [part.predict(data.validation.inputs[:1]).shape[1] for part in self.proposers.values()]
+
+    def predict(self, inputs: Tensors) -> Tensor:
+        """The queries of the regressor, and beside them those of the proposers if they are used: (B, q)."""
+        own = self.loss.predict(inputs)
+        if not self.joint:
+            return own
+        return torch.cat([own, *(part.predict(inputs).to(own) for part in self.proposers.values())], dim=1)
+
+    def energy(self, queries: Tensor) -> Energy:
+        """The energy of the regressor; with that of the proposers if the queries hold theirs."""
+        if not self.joint or queries.shape[1] <= sum(self.widths):
+            return self.loss.energy(queries)
+        loss, terms = self._terms(queries)
+        used = {name: weight for name, weight in zip(self.proposers, self.weights.tolist(), strict=True) if weight > 0}
+        kept = {name: terms[name] for name in used if name in terms}
+        return JointEnergy(loss, list(kept.values()), [used[name] for name in kept]) if kept else loss
+
+    def ideal_queries(self, batch: Any) -> Tensor:
+        """The ideal queries of the regressor: proposers have none."""
+        return self.loss.ideal_queries(batch)
+
+    def _terms(self, queries: Tensor) -> tuple[Energy, dict[str, Energy]]:
+        """The energy of the regressor, and those of the proposers that can propose."""
+        own = queries.shape[1] - sum(self.widths)
+        loss, *parts = queries.split([own, *self.widths], dim=1)
+        able = zip(self.proposers.items(), parts, strict=True)
+        return self.loss.energy(loss), {name: part.energy(own) for (name, part), own in able if own.shape[1]}
+
+    def _parts(self) -> Iterator[tuple[str, Learner]]:
+        yield "loss", self.loss
+        yield from self.proposers.items()
+
+    def state(self) -> dict[str, Tensor]:
+        """The weights, the regressor, and the proposers unless they are not used."""
+        parts = {"loss": self.loss, **({} if self.joint is False else self.proposers)}
+        mode = UNDECIDED if self.joint is None else float(self.joint)
+        numbers = {"weights": self.weights, "widths": torch.tensor(self.widths), "joint": torch.tensor([mode])}
+        return numbers | {
+            key: value for name, part in parts.items() for key, value in prefixed(name, part.state()).items()
+        }
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Load the weights, the regressor, and the proposers if they are used."""
+        stored, count = Snapshot(state), len(self.proposers)
+        mode, widths = state["joint"], state["widths"]
+        known = mode.shape == (1,) and mode.item() in (UNDECIDED, 0.0, 1.0)
+        if not known or state["weights"].shape != (count,) or widths.shape not in ((0,), (count,)):
+            what = "the weights of the proposers have another shape."
+            raise ModelError(what, fix="Get an intact copy, or train again.")
+        self.weights, self.widths = state["weights"], [int(width) for width in widths.tolist()]
+        self.joint = None if mode.item() == UNDECIDED else bool(mode.item())
+        self.loss.restore(stored.part("loss"))
+        self.errors = self.loss.errors
+        if self.joint is not False:
+            for name, part in self.proposers.items():
+                part.restore(stored.part(name))
+
+    def to(self, device: torch.device) -> Self:
+        """Move the regressor and the proposers."""
+        for _, part in self._parts():
+            part.to(device)
+        return self
