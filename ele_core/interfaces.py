@@ -440,6 +440,10 @@ class Regressor(Learner):
     def predict(self, inputs: Tensors) -> Tensor:
         """The queries (B, q) for packed inputs, without gradient, computed in chunks that bound the memory."""
 
+    def regressed(self, queries: Tensor) -> Tensor:
+        """The part of the queries that the surrogate understands, by default all: (B, …)."""
+        return queries
+
     def energy(self, queries: Tensor) -> Energy:
         """The energy by which structures are chosen for queries: the surrogate's, with `errors` a weighted one."""
         from ele_core.energies import WeightedDistance

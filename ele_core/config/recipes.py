@@ -18,6 +18,7 @@ from ele_core.config.resolve import NONE, as_table
 from ele_core.config.schema import RunConfig
 from ele_core.errors import ConfigError, PluginError
 from ele_core.interfaces import InputSpace, OutputSpace
+from ele_core.optional import PartMoves
 from ele_core.plugins import Registry
 from ele_core.sources import Task
 from ele_core.types import Choice
@@ -36,6 +37,8 @@ DECISION_BLOCKS = 150_000
 DECISION_STEPS, DECISION_PAIRS, LEAST_DECISIONS = 150, 3000, 200
 """Steps that train the embedding with pairs, how many pairs at most, and how many at least: with fewer its weights stay
 random."""
+MOVES = 128
+"""Moves of a structure that `search` scores where no estimate from parts ranks them, but the gradient does."""
 LARGEST_SKETCH = 4000
 """Training inputs that a kernel keeps: four thousand solve in seconds."""
 CALIBRATED_FROM = 1000
@@ -77,9 +80,9 @@ class Recipe:
 
 
 def learned(facts: Facts, registry: Registry) -> Sections:
-    """An encoder that adds up parts, trained with the pairs; a network and a kernel on inputs, and the better of them.
+    """An encoder that adds up parts, trained with the pairs; a kernel on inputs, and a network that writes structures.
 
-    A kernel alone if no backbone reads the inputs.
+    With more pairs than the kernel can keep, also a network onto the loss.
     """
     encoder = encoder_for(facts.space, registry, additive=True)
     batch, used = 64, min(facts.pairs, decision_pairs(encoder["name"], facts.space))
@@ -93,10 +96,12 @@ def learned(facts: Facts, registry: Registry) -> Sections:
         "training": NONE,
         "decisions": decisions,
     }
-    network, kernel = neural(facts, registry), ridge(facts)
+    network = neural(facts, registry) if facts.pairs > LARGEST_SKETCH else None
+    kernel = ridge(facts)
     stacked = {"name": "stacked", "network": network or NONE, "kernel": kernel}
     joint = {"name": "joint", "loss": stacked, "writer": writer(facts, registry) or NONE}
-    return {"surrogate": surrogate, "regressor": joint}
+    decoder = {"name": "search"} if isinstance(facts.space.moves, PartMoves) else {"name": "search", "moves": MOVES}
+    return {"surrogate": surrogate, "regressor": joint, "decoder": decoder}
 
 
 def decision_pairs(encoder: str, space: OutputSpace[Any, Any]) -> int:

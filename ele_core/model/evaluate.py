@@ -133,9 +133,10 @@ def evaluate(
     constraints = from_truths(model.space, truths.first, given)
     packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
     queries = model.regressor.ideal_queries(truths.first) if oracle else model.regressor.predict(packed)
-    error = (
-        None if oracle else truths.best(model.surrogate.energy(truths.of_examples(queries)).of(truths.outputs), "min")
-    )
+    error = None
+    if not oracle:
+        plain = model.surrogate.energy(truths.of_examples(model.regressor.regressed(queries)))
+        error = truths.best(plain.of(truths.outputs), "min")
     if oracle:  # energies from true embeddings say nothing about those from predictions
         decoding, trust = model.decode(queries, decoder, constraints=constraints, context=context), None
     else:

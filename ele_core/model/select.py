@@ -36,7 +36,7 @@ def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> M
     """Return the model with the decoder and the mode of its regressor that predict best; report what was tried.
 
     All modes are tried with the first decoder, then those into which the regressor can refine the best one, then the
-    other decoders with the best mode.
+    other decoders with the best mode. Of equal ones the later decoder is kept: recipes list the fastest last.
     """
     config = model.config
     decoders = [decoder_of(config, name) for name in config.selection.decoders] or [config.decoder]
@@ -68,8 +68,10 @@ def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> M
         model.regressor.use_mode(best_of(tried).mode)
     further = model.regressor.refine(whole, judged, Problem(model.space, model.candidates))
     tried += [attempt(mode, decoders[0]) for mode in further]
-    tried += [attempt(best_of(tried).mode, decoder) for decoder in decoders[1:]]
     best = best_of(tried)
+    for decoder in decoders[1:]:
+        tried.append(attempt(best.mode, decoder))
+        best = best_of([tried[-1], best])
     if best.mode:
         model.regressor.use_mode(best.mode)
     listed = "; ".join(map(str, tried))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -33,6 +35,10 @@ UNKNOWN = 1
 """The token that stands for every token outside the vocabulary."""
 SHORTLIST, SHORTLISTED_AT_ONCE = 64, 128
 """Texts whose edit distance from a text is measured to find the nearest, and texts compared at a time."""
+WORD = r"\w+"
+"""What is a word at level `auto`; what is between two words is a token too."""
+AGAIN, NEW = 10, 0.01
+"""At level `auto` words are tokens if each occurs so often on average, and so few texts of a hundred have a new one."""
 PIECES = 1000
 """The default of `pieces`."""
 LONGEST = 1 << 16
@@ -74,9 +80,10 @@ class TextInput(InputSpace[str]):
     class Config(ComponentConfig):
         """How texts are cut into tokens, and what happens to those that do not fit."""
 
-        level: Literal["character", "regex", "pieces"] = "character"
-        """`character`: each character is a token. `regex`: each match of `pattern` is one. `pieces`: frequent pieces of
-        the training texts are tokens, so that sequences are shorter and networks train faster."""
+        level: Literal["auto", "character", "regex", "pieces"] = "auto"
+        """`auto`: words if other texts will hardly have new ones, else characters. `character`: each character is a
+        token. `regex`: each match of `pattern` is one. `pieces`: frequent pieces of the training texts are tokens, so
+        that sequences are shorter and networks train faster."""
         pattern: str | None = None
         """The regular expression of level `regex`. Text between two matches is a token as well, so that nothing of the
         input is lost. With the package tokenizers it may have any syntax of Oniguruma, without it only what Python
@@ -242,7 +249,9 @@ class TextInput(InputSpace[str]):
         names, self._max_length = _stored(file)
         self._seen = SeenTexts.read(folder / _SEEN) if (folder / _SEEN).exists() else None
         try:
-            self._tokens = Pieces(names) if self.config.level == "pieces" else Tokens(names, self._pattern)
+            cut_in_words = self.config.level == "auto" and any(len(name) > 1 for name in names[len(SPECIAL) :])
+            pattern = WORD if cut_in_words else self._pattern
+            self._tokens = Pieces(names) if self.config.level == "pieces" else Tokens(names, pattern)
         except EleError:
             raise
         except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
@@ -255,7 +264,8 @@ class TextInput(InputSpace[str]):
     def _learned(self, texts: list[str]) -> Tokens:
         if self.config.level == "pieces":
             return Pieces.learn(texts, self.config.pieces or PIECES, self.config.min_frequency)
-        return Tokens.learned(texts, self._pattern, self.config.min_frequency)
+        in_words = self.config.level == "auto" and repeats_words(texts)
+        return Tokens.learned(texts, WORD if in_words else self._pattern, self.config.min_frequency)
 
     def _spelled(self, batch: Texts) -> Texts:
         """The texts as characters if their tokens are pieces, else as they are."""
@@ -284,6 +294,18 @@ class TextInput(InputSpace[str]):
             what = f"the text has the token {token!r}, which is not in the vocabulary."
             fix = "Train on texts that contain it, or set `unknown` to 'token' to read it as <unk>."
             raise InvalidInput(what, index=index, fix=fix)
+
+
+def repeats_words(texts: Sequence[str]) -> bool:
+    """Whether the words of these texts will hardly ever be new in other ones.
+
+    By Good and Turing, a word of another text is new with the probability h / n, for n words of which h occur once.
+    """
+    words = [word for text in texts for word in re.findall(WORD, text)]
+    counts = Counter(words)
+    once = sum(count == 1 for count in counts.values())
+    several = len(words) >= 2 * len(texts)
+    return several and len(words) >= AGAIN * len(counts) and once <= NEW * len(texts)
 
 
 def nearest_texts(batch: Texts, others: Texts) -> tuple[Tensor, Tensor]:
