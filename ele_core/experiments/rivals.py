@@ -276,7 +276,7 @@ class Attention(Rival):
         for place, level in enumerate(levels):
             tried.append(self.trained(level, train, held_out, left / (len(levels) - place), context))
             left -= tried[-1].seconds
-            if tried[-1].right >= WELL:
+            if tried[-1].right >= WELL or left <= 0:
                 break
         best = max(tried, key=lambda each: each.right)
         if best.right < WELL and WIDER * best.seconds <= left < math.inf:

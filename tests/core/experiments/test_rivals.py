@@ -86,6 +86,13 @@ def test_attention_stops_when_its_time_is_over(spoken):
     assert int(told.split(": ")[1].split()[0]) < 10
 
 
+def test_attention_tries_no_other_tokens_when_its_time_is_over(sentences):
+    monitor = Heard()
+    context = Context(monitor=monitor)
+    dataclasses.replace(SMALL, minutes=1e-5, least_steps=10_000).predict(sentences, sentences.data.test, context)
+    assert len(monitor.told) == 1
+
+
 def test_attention_answers_inputs_with_unknown_tokens(spoken):
     inputs = [*spoken.data.inputs[:-1], "ÇÇ"]
     unknown = dataclasses.replace(spoken, data=dataclasses.replace(spoken.data, inputs=inputs))
@@ -112,7 +119,7 @@ def test_the_tokens_that_write_more_validation_pairs_right_are_kept(sentences, m
     monkeypatch.setattr(Attention, "fit", fit)
     answers = rivals.Writer.answers
     monkeypatch.setattr(rivals.Writer, "answers", lambda self, *a: written.append(self.level) or answers(self, *a))
-    SMALL.predict(sentences, sentences.data.test, Context())
+    dataclasses.replace(SMALL, minutes=None).predict(sentences, sentences.data.test, Context())
     assert tried == [(True, False), (False, False)]
     assert written == [(False, False)]
 
