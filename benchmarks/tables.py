@@ -256,7 +256,9 @@ def against_rivals() -> Iterable[dict[str, Any]]:
             "rival exact": spread_of([100 * value for value in theirs]) if measured else None,
             "rival cpu": mean(seconds) if measured else None,
             "wins": winner(ours, theirs, runs[0]["test"]) if measured else None,
-            "others": listed({m: mean([each[m]["exact"] for each in others]) for m in common if m != best or not measured}),
+            "others": listed(
+                {m: mean([each[m]["exact"] for each in others]) for m in common if m != best or not measured}
+            ),
             "seeds": ", ".join(str(run["seed"]) for run in runs),
             "date": max(run.get("rivals_date", run["date"]) for run in runs),
         }
