@@ -76,7 +76,7 @@ class SequenceTexts(TextFormat[str]):
 
     def echo(self, text: str) -> str:
         """The tokens of the text that outputs can have, as many as fit."""
-        separator, known = self.options["separator"], set(self.options["alphabet"])
+        separator, known = str(self.options["separator"]), set(self.options["alphabet"])
         tokens = [token for token in split_tokens(text, separator) if token in known]
         if not tokens:
             raise InvalidOutput("no token of this text is in the alphabet.")

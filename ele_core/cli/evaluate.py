@@ -126,8 +126,16 @@ def evaluate(
     if target:
         from ele_core.runs.measurements import record
 
-        taken = {"command": sys.argv[1:], "split": split, "oracle": oracle, "seconds": seconds}
-        record(Path(target), opened, result, rivals=stored.rivals, **taken)
+        record(
+            Path(target),
+            opened,
+            result,
+            command=sys.argv[1:],
+            split=split,
+            oracle=oracle,
+            seconds=seconds,
+            rivals=stored.rivals,
+        )
     show(stored, groups, opened, console)
 
 

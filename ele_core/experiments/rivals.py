@@ -163,7 +163,7 @@ class KernelRidge(Rival):
         data = dataclasses.replace(prepared.data, train=known(prepared), calibration=torch.arange(0))
         config = prepared.config
         facts = Facts(config.input, prepared.inputs, prepared.space, len(data.train), 0)
-        given = {name: config.given[name] for name in ("task", "data", "input", "output") if name in config.given}
+        given = {name: value for name, value in config.given.items() if name in ("task", "data", "input", "output")}
         parts = {"surrogate": "parts", "regressor": {**ridge(facts), "weigh_errors": False}, "decoder": "candidates"}
         own = plan({**given, **parts, "recipe": OWN_DATA}, facts, config.registry)
         quiet = dataclasses.replace(context, monitor=Monitor(), work=Work())
