@@ -21,6 +21,7 @@ from typing import Any
 
 from ele_core import Reference, Table
 from ele_core.experiments.reproduce.tables import ComparisonTable, read_records, up_to_date
+from ele_core.model.evaluate import COPYING
 from ele_graphs.coloring.task import Coloring
 from ele_graphs.fp2mol import QM9_TABLE, FingerprintToMolecule
 from ele_graphs.smi2mol.studies import TABLE1
@@ -195,17 +196,22 @@ def install() -> Iterable[dict[str, Any]]:
     return ({**scalars(found), **row, "called": names[row["install"]]} for row in found["results"])
 
 
+def measured_curves() -> list[dict[str, Any]]:
+    """The results of learning curves in which ELE was measured."""
+    return [each for each in loaded("learning-curves.json")["results"] if "model" in each]
+
+
 def learning_curves(*, defaults: bool = True) -> Iterable[dict[str, Any]]:
     """A user's own file, by the number of pairs: means over seeds, of the defaults or of other options."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for each in loaded("learning-curves.json")["results"]:
+    for each in measured_curves():
         groups.setdefault((each["set"], each["pairs"], *each["options"]), []).append(each)
     compared = {(name, pairs) for name, pairs, *options in groups if options}
     for (name, pairs, *options), runs in groups.items():
         if bool(options) if defaults else (name, pairs) not in compared:
             continue
         metric = runs[0]["metric"]
-        copied = [next(iter(run["baselines"].values())) for run in runs]
+        copied = [run["baselines"][COPYING] for run in runs]
         yield {
             "set": name,
             "pairs": pairs,
@@ -224,6 +230,55 @@ def learning_curves(*, defaults: bool = True) -> Iterable[dict[str, Any]]:
             "cpu": mean([run["seconds"]["training_cpu"] for run in runs]),
             "date": max(run["date"] for run in runs),
         }
+
+
+def against_rivals() -> Iterable[dict[str, Any]]:
+    """The defaults on a user's own file beside the best of what somebody would take instead, over the same seeds."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for each in measured_curves():
+        if not each["options"]:
+            groups.setdefault((each["set"], each["pairs"]), []).append(each)
+    for (name, pairs), every in groups.items():
+        runs = [run for run in every if "rivals" in run] or every
+        ours = [run["model"]["exact"] for run in runs]
+        others = [{**run["baselines"], **run.get("rivals", {})} for run in runs]
+        common = [method for method in others[0] if all(method in each for each in others)]
+        best = max(common, key=lambda method: mean([each[method]["exact"] for each in others]))
+        theirs = [each[best]["exact"] for each in others]
+        seconds = [each[best].get("cpu_seconds", 0) for each in others]
+        measured = all("rivals" in run for run in runs)
+        yield {
+            "set": name,
+            "pairs": pairs,
+            "exact": spread_of([100 * value for value in ours]),
+            "cpu": mean([run["seconds"]["training_cpu"] for run in runs]),
+            "rival": best if measured else None,
+            "rival exact": spread_of([100 * value for value in theirs]) if measured else None,
+            "rival cpu": mean(seconds) if measured else None,
+            "wins": winner(ours, theirs, runs[0]["test"]) if measured else None,
+            "others": listed(
+                {m: mean([each[m]["exact"] for each in others]) for m in common if m != best or not measured}
+            ),
+            "seeds": ", ".join(str(run["seed"]) for run in runs),
+            "date": max(run.get("rivals_date", run["date"]) for run in runs),
+        }
+
+
+def listed(shares: dict[str, float]) -> str:
+    """Methods with their shares, the best first."""
+    return ", ".join(f"{name} {share(value)}" for name, value in sorted(shares.items(), key=lambda own: -own[1]))
+
+
+def winner(ours: Sequence[float], theirs: Sequence[float], test: int) -> str:
+    """Whose mean is higher; level if they differ by less than the standard error of the difference.
+
+    The error is that over the seeds, which draw the pairs of both, but at least that of so many test pairs of each.
+    """
+    differences = [own - other for own, other in zip(ours, theirs, strict=True)]
+    sampled = sum(p * (1 - p) for p in (mean(ours), mean(theirs))) / (test * len(ours))
+    seeded = stdev(differences) ** 2 / len(ours) if len(ours) > 1 else 0.0
+    ahead = mean(differences)
+    return "level" if abs(ahead) <= max(sampled, seeded) ** 0.5 else "ELE" if ahead > 0 else "the rival"
 
 
 def gradients() -> Iterable[dict[str, Any]]:
@@ -300,6 +355,7 @@ SOURCES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
     "regression": regression,
     "install": install,
     "learning-curves": learning_curves,
+    "learning-curves-rivals": against_rivals,
     "learning-curves-options": partial(learning_curves, defaults=False),
     "gradients": gradients,
     "round-trip": round_trip,

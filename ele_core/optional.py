@@ -162,6 +162,10 @@ class TextFormat(Generic[Y]):
         """Write an object in one line."""
         return self.space.format(obj)
 
+    def echo(self, text: str) -> Y:
+        """Read the text of an input as an object, for the baseline of echoing; by default as `parse` does."""
+        return self.parse(text)
+
 
 class Show(Generic[Y, T]):
     """How objects are shown: drawn, described by numbers, and described in words before training."""

@@ -15,6 +15,7 @@ from ele_core import (
     ComponentConfig,
     ConvexSet,
     Drawing,
+    InvalidOutput,
     Metric,
     Moves,
     OutputSpace,
@@ -72,6 +73,14 @@ class SequenceTexts(TextFormat[str]):
     def format(self, obj: str | Sequence[str]) -> str:
         """The text itself; a list of tokens with the separator between them."""
         return obj if isinstance(obj, str) else self.options.get("separator", " ").join(obj)
+
+    def echo(self, text: str) -> str:
+        """The tokens of the text that outputs can have, as many as fit."""
+        separator, known = str(self.options["separator"]), set(self.options["alphabet"])
+        tokens = [token for token in split_tokens(text, separator) if token in known]
+        if not tokens:
+            raise InvalidOutput("no token of this text is in the alphabet.")
+        return separator.join(tokens[: self.options["length"]])
 
 
 class SequenceShow(Show[str, Tokens]):

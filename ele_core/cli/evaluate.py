@@ -13,8 +13,8 @@ import click
 from ele_core.cli import options
 
 if TYPE_CHECKING:
-    from ele_core.model.evaluate import Baselines
     from ele_core.model.metrics import Groups
+    from ele_core.runs.measurements import StoredEvaluation
     from ele_core.runs.run import Run
 
 
@@ -45,6 +45,18 @@ if TYPE_CHECKING:
     metavar="PROPERTY",
     help="Print the metrics also for each value of a property of the truths, such as the `atoms` of molecules.",
 )
+@click.option(
+    "--rivals",
+    is_flag=True,
+    help="Also train and measure other methods that fit the pairs, such as a network with attention for texts.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="With --rivals: minutes of processor time for each that chooses how long to train. "
+    "Without: as long as the training of RUN took.",
+)
 @click.option("--again", is_flag=True, help="Measure again, also if an equal evaluation is stored in RUN.")
 @options.decoding
 @options.as_json
@@ -58,6 +70,8 @@ def evaluate(
     limit: int | None,
     target: str | None,
     by: str | None,
+    rivals: bool,
+    minutes: float | None,
     again: bool,
     overrides: dict[str, Any],
     console: options.Console,
@@ -74,6 +88,7 @@ def evaluate(
     ele evaluate run --decoder pgd-random --again
     ele evaluate run --by atoms
     ele evaluate run --given formula
+    ele evaluate run --rivals --minutes 2
     ele evaluate run --processes 2
     ele evaluate run --set decoder.steps=200 --set candidates.share=0.1
     """
@@ -99,43 +114,65 @@ def evaluate(
         if not processes.main:
             return
     stored = found or opened.stored(split, limit, oracle, overrides, given)
-    groups = {}
-    if by is not None and stored is not None:
-        truths, values = stored.measured(opened.space)
-        groups = {by: grouped(property_of(opened.space, truths, by), values)}
+    assert stored is not None
     if found is not None:
         console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
-        show(found.metrics, found.baselines, groups, found.trust, opened, console)
-        return
+    groups = {}
+    if by is not None:
+        truths, values = stored.measured(opened.space)
+        groups = {by: grouped(property_of(opened.space, truths, by), values)}
+    if rivals:
+        stored = with_rivals(stored, opened, minutes, console)
     if target:
         from ele_core.runs.measurements import record
 
-        record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
-    show(result.metrics, result.baselines, groups, result.assessment, opened, console)
+        record(
+            Path(target),
+            opened,
+            result,
+            command=sys.argv[1:],
+            split=split,
+            oracle=oracle,
+            seconds=seconds,
+            rivals=stored.rivals,
+        )
+    show(stored, groups, opened, console)
 
 
-def show(
-    metrics: Mapping[str, float],
-    found: Baselines,
-    groups: Mapping[str, Groups],
-    trust: Mapping[str, Any],
-    run: Run,
-    console: options.Console,
-) -> None:
-    """Print the metrics, those for each value of a property, trust, the baselines, and published results."""
+def with_rivals(
+    stored: StoredEvaluation, run: Run, minutes: float | None, console: options.Console
+) -> StoredEvaluation:
+    """Measure the rivals that are not yet stored with an evaluation, and store each as soon as it is measured."""
+    from ele_core.experiments.rivals import measured_rivals
+    from ele_core.runs.measurements import with_rival
+
+    split, limit = stored.settings["split"], stored.settings["limit"]
+    for name, means in measured_rivals(run, split, limit, minutes, list(stored.rivals), console.monitor()):
+        stored = with_rival(stored, run.space, name, means)
+    return stored
+
+
+def show(stored: StoredEvaluation, groups: Mapping[str, Groups], run: Run, console: options.Console) -> None:
+    """Print the metrics, those for each value of a property, trust, baselines and rivals, and published results."""
+    from ele_core.model.evaluate import behind
     from ele_core.model.metrics import as_lines, texts
     from ele_core.model.trust.assess import lines as trust_lines
 
-    by = {"by_property": groups} if groups else {}
-    by |= {"trust": trust} if trust else {}
-    console.json({**metrics, "baselines": {name: dict(means) for name, means in found.items()}, **by})
-    for name, text in texts(metrics, "{:10.4f}".format).items():
+    parts = {
+        "rivals": stored.rivals,
+        "behind": behind(run.space, stored.metrics, stored.others),
+        "by_property": groups,
+        "trust": stored.trust,
+    }
+    known = {name: part for name, part in parts.items() if part}
+    console.json({**stored.metrics, "baselines": stored.baselines, **known})
+    for name, text in texts(stored.metrics, "{:10.4f}".format).items():
         console.show(f"{name:<20}{text}")
     for line in [line for name, rows in groups.items() for line in as_lines(name, rows)]:
         console.show(line)
-    for line in trust_lines(trust) if trust else ():
+    for line in trust_lines(stored.trust) if stored.trust else ():
         console.show(line)
-    show_baselines(metrics, found, run, console)
+    show_baselines(stored, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
         console.show(f"Published ({source}):")
@@ -145,16 +182,16 @@ def show(
                 console.show(f"  {reference.name}: {values}")
 
 
-def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: options.Console) -> None:
-    """Print what predicting without a model gives, and a warning if the model is behind it."""
+def show_baselines(stored: StoredEvaluation, run: Run, console: options.Console) -> None:
+    """Print what predicting without a model gives, what rivals give, and a warning if the model is behind."""
     from ele_core.model.evaluate import behind
     from ele_core.model.metrics import texts
 
-    if not found:
-        return
-    console.show("Without a model:")
-    for name, means in found.items():
-        shown = texts(means, "{:.4g}".format).items()
-        console.show(f"  {name}: {', '.join(f'{metric} {text}' for metric, text in shown)}")
-    if warning := behind(run.space, metrics, found):
+    for title, found in (("Without a model:", stored.baselines), ("Rivals, on the same pairs:", stored.rivals)):
+        if found:
+            console.show(title)
+        for name, means in found.items():
+            shown = texts(means, "{:.4g}".format).items()
+            console.show(f"  {name}: {', '.join(f'{metric} {text}' for metric, text in shown)}")
+    if warning := behind(run.space, stored.metrics, stored.others):
         console.note(f"Note: {warning}")

@@ -118,7 +118,7 @@ def report_at_end(
             for name, text in texts(metrics, "{:.4g}".format).items():
                 console.show(f"  {name}  {text}")
             if stored := run.stored(wanted.split, wanted.limit, oracle=False):
-                show_baselines(metrics, stored.baselines, run, console)
+                show_baselines(stored, run, console)
             page = str(write_report(run, wanted, shown))
             console.show(f"Report: {page}")
             return metrics, page

@@ -155,6 +155,23 @@ def read_outputs(
     return parsed.pack(space.pack, lambda row: cell_text(cells[row])).located(lines)
 
 
+def first_read(
+    space: OutputSpace[Any, Any], texts: Sequence[Sequence[str]], parse: Callable[[str], Any], otherwise: Tensors
+) -> tuple[Any, Tensor]:
+    """Pack for each row of `otherwise` the first of its texts that is an output, else that row itself.
+
+    Also return which rows were read (B,).
+    """
+    owner = [row for row, own in enumerate(texts) for _ in own]
+    cells = [text for own in texts for text in own]
+    read = parse_cells(parse, cells).pack(space.pack, cells.__getitem__)
+    place = torch.arange(len(otherwise))
+    for number, cell in reversed(list(enumerate(read.rows))):
+        place[owner[cell]] = len(otherwise) + number
+    joined = type(otherwise).cat([otherwise, *read.parts])
+    return joined[place], place >= len(otherwise)
+
+
 def accept(
     objects: Sequence[Object], function: Callable[[Sequence[Object]], Tensors]
 ) -> tuple[list[Tensors], list[int], list[tuple[int, str]]]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ele_core.data.objects import first_read
 from ele_core.data.prepare import Prepared
 from ele_core.data.truths import Truths
 from ele_core.display.pictures import table
@@ -27,6 +28,7 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work
 from ele_core.types import Choice, Decoding, Metric
 
+ECHOING = "echoing the input"
 COPYING = "copying the nearest input's output"
 FREQUENT = "the most frequent output"
 
@@ -54,6 +56,8 @@ class Evaluation:
     """(B, q): the predictions of the regressor, or with `oracle` the embeddings of the truths."""
     baselines: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     """Means of the metrics of predictions without a model, if the training pairs are known: see `baselines`."""
+    behind: str = ""
+    """A sentence, if the model is behind one of the baselines: see `behind`."""
     every: Truths | None = None
     """All right outputs of each example, if an input can have several."""
     given: Sequence[str] = ()
@@ -182,14 +186,32 @@ def baselines(prepared: Prepared, rows: Tensor, truths: Truths, context: Context
     """Measure the baselines on examples: their inputs are those of the pairs at `rows`.
 
     Copying predicts the output of the nearest training input, by the distance that is natural for the inputs
-    (`InputSpace.nearest`): the edit distance of texts, the Tanimoto distance of fingerprints.
+    (`InputSpace.nearest`): the edit distance of texts, the Tanimoto distance of fingerprints. Echoing reads the text of
+    the input as an output, if most inputs can be read so.
     """
     data, space = prepared.data, prepared.space
     context = dataclasses.replace(context, work=Work())  # keep baseline blocks out of the model's checkpoints
-    nearest, _ = prepared.inputs.nearest(prepared.packed[rows], prepared.packed[data.train])
     frequent = torch.full_like(rows, int(data.train[most_frequent(space.keys(data.outputs[data.train]))]))
-    predicted = {COPYING: data.train[nearest], FREQUENT: frequent}
-    return {name: means(measure(space, data.outputs[row], truths, context)) for name, row in predicted.items()}
+    predicted = {COPYING: copied(prepared, rows), FREQUENT: data.outputs[frequent]}
+    if (echoes := echoed(prepared, rows, predicted[COPYING])) is not None:
+        predicted = {ECHOING: echoes, **predicted}
+    return {name: means(measure(space, batch, truths, context)) for name, batch in predicted.items()}
+
+
+def copied(prepared: Prepared, rows: Tensor) -> Any:
+    """The output of the training input that is nearest to each input at `rows`."""
+    data = prepared.data
+    nearest, _ = prepared.inputs.nearest(prepared.packed[rows], prepared.packed[data.train])
+    return data.outputs[data.train[nearest]]
+
+
+def echoed(prepared: Prepared, rows: Tensor, otherwise: Any) -> Any | None:
+    """The inputs at `rows` read as outputs, those that are none replaced by `otherwise`; None if most are none."""
+    if prepared.inputs.reads != "texts":
+        return None
+    texts = [[prepared.inputs.format(value)] for value in prepared.data.inputs_at(rows)]
+    found, read = first_read(prepared.space, texts, prepared.space.texts.echo, otherwise)
+    return found if 2 * int(read.sum()) > len(rows) else None
 
 
 def most_frequent(keys: Tensor) -> int:
@@ -199,12 +221,17 @@ def most_frequent(keys: Tensor) -> int:
 
 
 def behind(space: OutputSpace[Any, Any], metrics: Mapping[str, float], found: Baselines) -> str:
-    """Return a message if a model with these metrics is behind copying, with what to try; else an empty text."""
-    copied, metric = found.get(COPYING), deciding(space)
-    if copied is None or metric.name not in metrics or not worse(metric, metrics[metric.name], copied[metric.name]):
+    """Return a message if a model with these metrics is behind one of `found`, with what to try; else an empty text."""
+    metric = deciding(space)
+    name, sign = metric.name, 1 if metric.direction == "min" else -1
+    others = {other: means[name] for other, means in found.items() if name in means}
+    if name not in metrics or not others:
+        return ""
+    best = min(others, key=lambda other: sign * others[other])
+    if not worse(metric, metrics[name], others[best]):
         return ""
     return (
-        f"This model is behind {COPYING} ({metric.name} {metrics[metric.name]:.4g} against {copied[metric.name]:.4g}). "
+        f"This model is behind {best} ({name} {metrics[name]:.4g} against {others[best]:.4g}). "
         "Try more pairs, check that inputs determine outputs, or leave `surrogate`, `regressor` and `decoder` to the "
         "defaults, which are chosen on validation pairs."
     )

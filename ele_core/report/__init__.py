@@ -91,7 +91,7 @@ def collect(
         "loss": headline.loss(),
         "ranks": ranks(model, queries, truths, context),
         "advice": [
-            *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.baselines)]),
+            *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.others)]),
             *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders),
         ],
         **trust,

@@ -116,6 +116,7 @@ class Headline:
 
         rows = [row(reference.name, "published", reference.values) for reference in references]
         rows += [row(name, "ours", means, "without a model") for name, means in own.baselines.items()]
+        rows += [row(name, "ours", means, "a rival, on the same pairs") for name, means in own.rivals.items()]
         for outcome in (*others, own):
             note = "from the true embedding" if outcome.settings["oracle"] else ""
             kind = "this" if outcome is own else "ours"

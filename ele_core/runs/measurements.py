@@ -32,7 +32,7 @@ from ele_core.files.atomic import write_text
 from ele_core.files.tables import as_csv
 from ele_core.files.text_tables import unguarded
 from ele_core.interfaces import Decoder, OutputSpace
-from ele_core.model.evaluate import OTHERS, Baselines, Evaluation, baselines
+from ele_core.model.evaluate import OTHERS, Baselines, Evaluation, baselines, behind
 from ele_core.model.metrics import Groups, by_properties
 from ele_core.model.results import CONFIDENCE, EXPECTED
 from ele_core.runs.folder import PREDICTIONS, SPLITS, training_seconds
@@ -78,6 +78,13 @@ class StoredEvaluation:
     """The rows, if they were written in this process."""
     trust: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What confidence and prediction sets are worth on these examples; empty if the model is not calibrated."""
+    rivals: Baselines = dataclasses.field(default_factory=dict)
+    """Means of the metrics of rivals on the same pairs, if they were measured, and the processor time of each."""
+
+    @property
+    def others(self) -> Baselines:
+        """All that the model should beat: baselines and rivals."""
+        return {**self.baselines, **self.rivals}
 
     @property
     def name(self) -> str:
@@ -159,14 +166,30 @@ def store(
         "candidates": candidates,
         "metrics": result.metrics,
         "baselines": result.baselines,
+        **({"behind": result.behind} if result.behind else {}),
         **({"trust": result.assessment} if result.assessment else {}),
         "date": date,
         "table": hashlib.sha256(table.encode()).hexdigest(),
     }
-    content["digest"] = digest_of(content)
-    write_measurements(file.with_suffix(".json"), content)
+    seal(file.with_suffix(".json"), content)
     found = file, key, settings, decoder, candidates, result.metrics, date, result.baselines
     return StoredEvaluation(*found, result, rows, result.assessment)
+
+
+def seal(file: Path, content: Measurement) -> None:
+    """Write the JSON file of an evaluation, with its digest."""
+    write_measurements(file, {**content, "digest": digest_of(content)})
+
+
+def with_rival(
+    stored: StoredEvaluation, space: OutputSpace[Any, Any], name: str, means: Mapping[str, float]
+) -> StoredEvaluation:
+    """Return a stored evaluation with the metrics of one more rival, also in its JSON file."""
+    found = dataclasses.replace(stored, rivals={**stored.rivals, name: means})
+    told = behind(space, found.metrics, found.others)
+    file = stored.file.with_suffix(".json")
+    seal(file, {**read_json(file), "rivals": found.rivals, **({"behind": told} if told else {})})
+    return found
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
@@ -216,12 +239,16 @@ def load(file: Path) -> StoredEvaluation | None:
     try:
         metrics = {str(name): float(value) for name, value in content["metrics"].items()}
         parts = [dict(content[part]) for part in ("settings", "decoder", "candidates")]
-        given = content.get("baselines", {}).items()
-        baselines = {str(name): {str(m): float(v) for m, v in means.items()} for name, means in given}
+        baselines, rivals = (as_means(content.get(part, {})) for part in ("baselines", "rivals"))
         found = table, str(content["key"]), parts[0], parts[1], parts[2], metrics, str(content["date"])
-        return StoredEvaluation(*found, baselines, trust=dict(content.get("trust", {})))
+        return StoredEvaluation(*found, baselines, trust=dict(content.get("trust", {})), rivals=rivals)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(file), fix="Remove it, and evaluate again.") from None
+
+
+def as_means(content: Mapping[str, Mapping[str, Any]]) -> Baselines:
+    """Means of metrics by name, as a JSON file holds them."""
+    return {str(name): {str(m): float(v) for m, v in means.items()} for name, means in content.items()}
 
 
 # -- any measurement ----------------------------------------------------------------------------------------------
@@ -250,11 +277,20 @@ def read_measurements(file: Path, what: str, settings: str) -> list[Measurement]
 
 
 def record(
-    file: Path, run: Run, result: Evaluation, *, command: Sequence[str], split: str, oracle: bool, seconds: float
+    file: Path,
+    run: Run,
+    result: Evaluation,
+    *,
+    command: Sequence[str],
+    split: str,
+    oracle: bool,
+    seconds: float,
+    rivals: Baselines,
 ) -> None:
     """Write an evaluation with everything needed to reproduce it; `command` are the arguments of `ele`."""
     content = {
         **measurement(run, result, command=command, split=split, oracle=oracle, seconds=seconds),
+        **({"rivals": rivals} if rivals else {}),
         "by_property": rounded_groups(run, result),
         "training_seconds": training_seconds(run.folder),
         "config": run.config.model_dump(mode="json"),

@@ -17,7 +17,7 @@ from ele_core.config.diff import changes, refuse_training_changes, training_opti
 from ele_core.data.prepare import Prepared, prepare
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.interfaces import OutputSpace
-from ele_core.model.evaluate import Evaluation, evaluate
+from ele_core.model.evaluate import Evaluation, behind, evaluate
 from ele_core.model.files import load_model, read_config
 from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder
@@ -256,7 +256,9 @@ class Run(Opened):
             with self.resumable(model, settings, context, every) as kept:
                 result = evaluate(model, inputs, truths, oracle=oracle, given=given, context=kept)
                 if not oracle:
-                    result = dataclasses.replace(result, baselines=self._baselines(prepared, rows, truths, kept))
+                    found = self._baselines(prepared, rows, truths, kept)
+                    told = behind(model.space, result.metrics, found)
+                    result = dataclasses.replace(result, baselines=found, behind=told)
                 if processes.main:
                     key, table = work_key(self.folder, model.config, settings), result.rows(model, inputs)
                     self._evaluations[key] = store(self.folder, key, settings, model.config, table, result)

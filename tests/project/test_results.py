@@ -74,3 +74,56 @@ def test_results_by_size_become_a_table_and_a_figure(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "argv", ["sizes.py", str(folder), "--by", "rings", "--output", str(figure)])
     with pytest.raises(SystemExit, match="no record has metrics by 'rings'"):
         sizes.main()
+
+
+# -- learning curves beside rivals --------------------------------------------------------------------------------
+
+COPYING = "copying the nearest input's output"
+
+
+def curve(seed: int, ours: float, attention: float | None = None, **more: object) -> dict[str, object]:
+    """A result of `benchmarks/learning_curves.py`, of ELE and perhaps of a rival."""
+    result: dict[str, object] = {"set": "number-words", "pairs": 300, "seed": seed, "options": []}
+    result |= {"model": {"exact": ours, "edit_distance": 1.0}, "baselines": {COPYING: {"exact": 0.125}}}
+    result |= {"seconds": {"training_cpu": 60}, "test": 200, "date": "2026-01-01", "metric": "edit_distance"}
+    if attention is not None:
+        result["rivals"] = {"an attention network": {"exact": attention, "cpu_seconds": 30.0}}
+    return {**result, **more}
+
+
+def rows_beside_rivals(folder: Path, monkeypatch: pytest.MonkeyPatch, *results: dict[str, object]) -> list[str]:
+    tables = script("tables")
+    monkeypatch.setattr(tables, "RESULTS", folder)
+    (folder / "learning-curves.json").write_text(json.dumps({"results": results}))
+    return str(tables.made("learning-curves-rivals")).splitlines()[2:]
+
+
+def test_the_table_of_rivals_shows_the_best_of_them_and_who_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = rows_beside_rivals(tmp_path, monkeypatch, curve(0, 0.5, 0.75), curve(1, 0.5, 0.875), curve(2, 0.25))
+    network = "an attention network | 81.2 ± 8.8 % | 30 s | the rival"
+    assert found == [f"| number-words | 300 | 50.0 ± 0.0 % | 60 s | {network} | {COPYING} 12.5 % | 0, 1 | 2026-01-01 |"]
+    (found,) = rows_beside_rivals(tmp_path, monkeypatch, curve(0, 0.5, 0.0625))
+    assert f"{COPYING} | 12.5 % | 0 s | ELE | an attention network 6.2 %" in found
+    (found,) = rows_beside_rivals(tmp_path, monkeypatch, curve(0, 0.5))
+    assert f"60 s | – | – | – | – | {COPYING} 12.5 %" in found, "no rival was measured"
+
+
+def test_who_wins_is_level_within_the_standard_error():
+    winner = script("tables").winner
+    assert [winner([0.5], [other], 200) for other in (0.4, 0.48, 0.5, 0.52, 0.6)] == [
+        *("ELE", "level", "level", "level", "the rival"),
+    ]
+    assert winner([0.5, 0.7], [0.4, 0.8], 200) == "level", "each is ahead once"
+
+
+def test_results_are_merged_by_set_size_seed_and_options(tmp_path: Path):
+    curves, file = script("learning_curves"), tmp_path / "curves.json"
+    first, rivals = curve(0, 0.5), {"a network": {"exact": 0.25}}
+    key = curves.key_of(first)
+    curves.save(file, {**key, "rivals": rivals})
+    assert curves.recorded(file, key) == {}, "rivals alone tell no time"
+    for result in (first, curve(1, 0.75), curve(0, 0.625)):
+        curves.save(file, result)
+    results = json.loads(file.read_text("utf-8"))["results"]
+    assert [(each["seed"], each["model"]["exact"]) for each in results] == [(0, 0.625), (1, 0.75)]
+    assert curves.recorded(file, key)["rivals"] == rivals

@@ -13,14 +13,14 @@ from typing import Any
 from ele_core import config as configuration
 from ele_core.data.prepare import prepare
 from ele_core.display.text import in_words
-from ele_core.errors import ConfigError, Interrupted, PluginError, closest, counted
+from ele_core.errors import ConfigError, Interrupted, closest, counted
 from ele_core.experiments.reproduce.paths import draw_paths
 from ele_core.experiments.reproduce.plan import Job, Plan, find_study, make_plan
 from ele_core.experiments.reproduce.tables import ComparisonTable, read_record, read_records, up_to_date
+from ele_core.experiments.rivals import CPU, measure_rival
 from ele_core.experiments.study import Paths, Row, ShareSweep, Table
 from ele_core.experiments.sweep import sweep
 from ele_core.files.atomic import locked, write_text
-from ele_core.model.metrics import means, measure
 from ele_core.runs.folder import SPLITS, stage_seconds, training_seconds, unfinished
 from ele_core.runs.measurements import DIGITS, Measurement, circumstances, measurement, write_measurements
 from ele_core.runs.run import Run, context_for
@@ -220,21 +220,17 @@ def measured_rival(job: Job, command: Sequence[str], monitor: Monitor) -> dict[s
     assert rival is not None
     context = context_for(job.config, monitor, Processes())
     prepared = prepare(job.config, context)
-    rows, truths = prepared.examples("test", job.limit)
     started = time.monotonic()
-    predicted = rival.predict(prepared, rows, context)
-    seconds = round(time.monotonic() - started, 1)
-    if len(predicted) != len(rows):
-        what = f"{counted(len(predicted), 'answer')} for {counted(len(rows), 'input')}."
-        fix = "Return one packed output for each row."
-        raise PluginError(f"the rival {type(rival).__name__} gave {what}", where=job.row.name, fix=fix)
-    metrics = {**means(measure(prepared.space, predicted, truths, context)), "examples": float(len(truths))}
+    metrics = measure_rival(rival, prepared, context, limit=job.limit)
+    seconds, cpu = round(time.monotonic() - started, 1), metrics.pop(CPU)
+    metrics["examples"] = float(len(prepared.examples("test", job.limit)[0]))
     data = {name: getattr(prepared.data, name) for name in ("source", "fingerprint", *SPLITS)}
     return {
         **circumstances(job.config, data, command=command, seconds=seconds),
         "split": "test",
         "oracle": False,
         "rival": rival.settings,
+        CPU: cpu,
         "metrics": {name: round(value, DIGITS) for name, value in metrics.items()},
     }
 

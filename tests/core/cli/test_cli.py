@@ -400,6 +400,7 @@ def test_metrics_are_printed_one_a_line_and_equal_those_of_json(ele, copy):
     lines = dict(line.split() for line in printed.splitlines())
     metrics = json.loads(ele(*arguments, "--json").out)
     named = metrics.pop("baselines")
+    assert "is behind" in metrics.pop("behind")
     assert [line.split(":")[0].strip() for line in baselines.splitlines()] == list(named)
     assert list(lines) == list(metrics)
     assert {name: f"{value:.4f}" for name, value in metrics.items()} == lines
@@ -419,7 +420,7 @@ def test_decoding_options_are_changed_by_set_and_nothing_else_is(ele, copy):
 def test_a_result_can_be_recorded_with_all_it_takes_to_get_it_again(ele, copy, tmp_path):
     arguments = ["evaluate", copy, "--decoder", "candidates", "--limit", "5", "--json", "--record", "results/one.json"]
     metrics = json.loads(ele(*arguments).out)
-    del metrics["baselines"]
+    del metrics["baselines"], metrics["behind"]
     record = json.loads((tmp_path / "results" / "one.json").read_text())
     assert record["command"] == f"ele {' '.join(map(str, arguments))}"
     assert record["metrics"] == pytest.approx(metrics, abs=1e-6)

@@ -61,6 +61,7 @@ def test_train_prints_one_json_document(ele, settings):
     assert (result["run"], result["report"]) == ("run", "run/report.html")
     evaluated = json.loads(ele("evaluate", "run", "--json").out)
     assert evaluated.pop("baselines").keys() == {"copying the nearest input's output", "the most frequent output"}
+    assert "is behind copying" in evaluated.pop("behind")
     assert evaluated == result["metrics"]
     finished = ele("resume", "run", "--json")
     assert json.loads(finished.out)["run"] == "run"

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.data.prepare import Pairs, prepare
-from ele_core.data.truths import examples
-from ele_core.model.evaluate import COPYING, FREQUENT, baselines, behind, most_frequent, worse
+from ele_core.data.truths import Truths, examples
+from ele_core.model.evaluate import COPYING, ECHOING, FREQUENT, baselines, behind, echoed, most_frequent, worse
 from ele_core.runtime.context import Context
 from ele_core.types import Metric
 from ele_sequences.space import SequenceSpace
@@ -30,9 +30,59 @@ def test_copying_and_the_most_frequent_output_have_the_values_found_by_hand():
     assert found[FREQUENT] == {"exact": 0.0, "edit_distance": 1.5}, "aa instead of ab and b"
 
 
+def echoes(inputs, outputs, output="sequence", **options):
+    """The baselines of the last two pairs."""
+    count = len(inputs)
+    pairs = Pairs(inputs, outputs, torch.arange(count - 3), torch.tensor([count - 3]))
+    prepared = prepare(configuration.load({"output": output, "input": "text", **options}), Context(), pairs)
+    return baselines(prepared, *examples(prepared.data, torch.tensor([count - 2, count - 1]), str), Context())
+
+
+def test_echoing_writes_the_tokens_of_the_input_that_outputs_have():
+    inputs = ["abc", "ab?", "cab", "!a", "bb-c", "caab", "??"]
+    outputs = ["abc", "ab", "cab", "a", "bbc", "cab", "a"]
+    found = echoes(inputs[:6], outputs[:6])
+    assert found[ECHOING] == {"exact": 0.5, "edit_distance": 0.5}, "bb-c → bbc; caab → caa, as only three tokens fit"
+    assert list(found) == [ECHOING, COPYING, FREQUENT]
+
+
+def test_an_input_that_cannot_be_echoed_is_copied_and_most_must_be_echoed():
+    inputs = ["abc", "ab?", "cab", "!a", "bb-c", "caab", "??"]
+    outputs = ["abc", "ab", "cab", "a", "bbc", "cab", "a"]
+    assert ECHOING not in echoes(inputs, outputs), "one of two test inputs has no token of outputs"
+
+
+def test_smiles_are_echoed_as_molecules_and_names_are_not():
+    smiles, names = ["OCC", "NCC", "CCC", "O=CC"], ["ethanol", "ethanamine", "propane", "ethanal"]
+    config = configuration.load({"output": "molecule", "input": "text"})
+    graphs = list(map(config.registry.get("output", "molecule").parse, smiles))
+    rows = torch.tensor([2, 3])
+    written, named = (
+        prepare(config, Context(), Pairs(inputs, graphs, torch.tensor([0, 1]), rows)) for inputs in (smiles, names)
+    )
+    outputs, keys = written.data.outputs, written.space.keys
+    assert torch.equal(keys(echoed(written, rows, outputs[:2])), keys(outputs[rows]))
+    assert echoed(named, rows, outputs[:2]) is None
+
+
+def test_vectors_are_not_echoed_even_if_their_texts_could_be(monkeypatch):
+    pairs = Pairs([[1.0], [2.0], [3.0], [4.0]], ["1", "2", "3", "4"], torch.tensor([0, 1]), torch.tensor([2]))
+    prepared = prepare(configuration.load({"output": "sequence", "input": "vector"}), Context(), pairs)
+    monkeypatch.setattr(type(prepared.inputs), "format", lambda *_: pytest.fail("costs nothing"))
+    assert ECHOING not in baselines(prepared, torch.tensor([3]), Truths.single(prepared.data.outputs[3:]), Context())
+
+
 def test_the_first_of_the_most_frequent_keys_is_found():
     assert most_frequent(torch.tensor([[5, 0], [3, 1], [3, 2], [3, 1]])) == 1
     assert most_frequent(torch.tensor([[5, 0]])) == 0
+
+
+def test_a_model_is_told_of_the_best_that_it_is_behind():
+    found = {COPYING: {"exact": 0.5, "edit_distance": 1.25}, ECHOING: {"exact": 0.4, "edit_distance": 1.0}}
+    told = behind(SPACE, {"exact": 0.9, "edit_distance": 2.0}, found)
+    assert told.startswith(f"This model is behind {ECHOING} (edit_distance 2 against 1). Try")
+    assert "\n" not in told
+    assert ECHOING in behind(SPACE, {"exact": 0.9, "edit_distance": 1.1}, found), "ahead of copying alone"
 
 
 def test_a_model_behind_copying_is_told_what_to_try():
