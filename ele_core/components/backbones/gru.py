@@ -32,7 +32,7 @@ class GRUBackbone(Backbone):
         width: PositiveInt = 256
         """The width of each direction's state, and of the head, which is twice as wide with pooling `additive`."""
         dropout: float = Field(default=0.0, ge=0, lt=1)
-        """The share of features dropped between layers during training."""
+        """The share of features dropped before each layer during training."""
         pooling: Pooling = "sum-max"
         """How the states at all tokens become one vector; `sum-max` concatenates their sum and their maximum.
         `additive` sums after the head's hidden layer, so each token adds its contribution to the output: for
@@ -71,8 +71,8 @@ class GRUBackbone(Backbone):
             return empty(0, self.dim), empty(0, 1, self.state_width), batch.mask
         states = self.embedding(batch.tokens.int())
         reversal = reversed_positions(batch)
-        for number, layer in enumerate(self.layers):
-            states = layer(states if number == 0 else self.dropout(states), reversal)
+        for layer in self.layers:
+            states = layer(self.dropout(states), reversal)
         return self.head(states, batch.mask), states, batch.mask
 
 

@@ -210,7 +210,7 @@ class TextInput(InputSpace[str]):
     def defaults(cls, pairs: int) -> dict[str, Any]:
         """A recurrent network whose size follows the number of pairs, and a kernel on runs of tokens."""
         width = 256 if pairs >= 3000 else 128
-        gru = {"name": "gru", "embedding": 64, "layers": 1 if pairs < 30_000 else 2, "width": width, "dropout": 0.2}
+        gru = {"name": "gru", "embedding": 64, "layers": 1 if pairs < 30_000 else 2, "width": width, "dropout": 0.3}
         return {"backbone": gru, "kernel": {"kernel": "cosine", "grams": 6}}
 
     def sizes(self, batch: Tensors) -> Tensor | None:
