@@ -422,35 +422,35 @@ def without_a_parser() -> str:
         for name, page, what, found, beside in (
             (
                 "fp2mol",
-                "docs/tasks/fp2mol.md",
+                "../tasks/fp2mol.md",
                 "Morgan fingerprint → molecule, QM9",
                 exact_of("fp2mol/search-fingerprint.json"),
                 f"Any2Graph {100 * FingerprintToMolecule.references[0].values['exact']:g} %, by a looser measure",
             ),
             (
                 "fp2mol",
-                "docs/tasks/fp2mol.md",
+                "../tasks/fp2mol.md",
                 "the same on MOSES, new scaffolds",
                 exact_of("fp2mol-moses/search-fingerprint.json"),
                 "–",
             ),
-            ("g2p", "docs/tasks/g2p.md", "spelling → phonemes, CMUdict", *g2p_and_rivals()),
+            ("g2p", "../tasks/g2p.md", "spelling → phonemes, CMUdict", *g2p_and_rivals()),
             (
                 "ms2mol",
-                "docs/tasks/ms2mol.md",
+                "../tasks/ms2mol.md",
                 "mass spectrum → molecule, of all in the file",
                 *ms2mol_and_rivals("all", "top_1"),
             ),
             (
                 "ms2mol",
-                "docs/tasks/ms2mol.md",
+                "../tasks/ms2mol.md",
                 "the same, of several within 10 ppm",
                 *ms2mol_and_rivals("10 ppm", "top_1_of_several"),
             ),
             *(
                 (
                     "coloring",
-                    "docs/tasks/coloring.md",
+                    "../tasks/coloring.md",
                     f"picture → graph of up to {cells} cells",
                     *best_of_cells(cells),
                     f"{reference.name.split(',')[0]} {share(reference.values['exact'])}",
