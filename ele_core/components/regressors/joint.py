@@ -18,7 +18,7 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import Choice, PlannedStage, Problem, Stage, Takes, TrainingData
 
-JOINT = "with proposals"
+JOINT, ALONE = "with proposals", "without proposals"
 LEAST = 1e-4
 """The least weight of the loss, as a share of the largest weight: it always tells structures apart."""
 UNDECIDED = -1.0
@@ -62,26 +62,27 @@ class JointRegressor(Regressor):
         self.weights = torch.zeros(len(self.proposers))
         """The weight of each proposer beside the loss, which has 1."""
         self.widths: list[int] = []
-        """The width of the queries of each proposer; 0 for one that cannot propose."""
+        """The width of the queries of the regressor, then of each proposer; 0 for one that cannot propose."""
         self.joint: bool | None = None
 
     @property
     def modes(self) -> Sequence[str]:
-        """Those of the regressor onto the loss."""
-        return self.loss.modes
+        """Those of the regressor onto the loss, without proposals."""
+        return self.loss.modes or (ALONE,)
 
     def use_mode(self, mode: str) -> None:
         """Use the regressor in one of its modes, without proposals; or with proposals in its present mode."""
         self.joint = mode == JOINT
-        if not self.joint:
+        if mode in self.loss.modes:
             self.loss.use_mode(mode)
         self.errors = self.loss.errors
 
     def refine(self, inputs: Tensors, truths: Any, problem: Problem) -> Sequence[str]:
         """Fit the weights: truths should win against proposals, the best candidates, and their own moves."""
-        if not any(self.widths):
+        if not any(self.widths[1:]):
             return ()
         self.joint = True
+        self.widths[0] = self.loss.predict(inputs[:1]).shape[1]
         loss, terms = self._terms(self.predict(inputs))
         own, *others = fit_weights([loss, *terms.values()], truths, self.surrogate.space, problem.candidates)
         found = dict(zip(terms, others, strict=True))
@@ -104,7 +105,8 @@ class JointRegressor(Regressor):
             part.fit(data, context)
             context.work.finish(f"joint {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
         self.errors = self.loss.errors
-        self.widths = [part.predict(data.validation.inputs[:1]).shape[1] for part in self.proposers.values()]
+        asked, parts = data.validation.inputs[:1], (self.loss, *self.proposers.values())
+        self.widths = [part.predict(asked).shape[1] for part in parts]
 
     def predict(self, inputs: Tensors) -> Tensor:
         """The queries of the regressor, and beside them those of the proposers if they are used: (B, q)."""
@@ -115,7 +117,7 @@ class JointRegressor(Regressor):
 
     def energy(self, queries: Tensor) -> Energy:
         """The energy of the regressor; with that of the proposers if the queries hold theirs."""
-        if not self.joint or queries.shape[1] <= sum(self.widths):
+        if not self.joint or queries.shape[1] != sum(self.widths):
             return self.loss.energy(queries)
         loss, terms = self._terms(queries)
         used = {name: weight for name, weight in zip(self.proposers, self.weights.tolist(), strict=True) if weight > 0}
@@ -128,8 +130,7 @@ class JointRegressor(Regressor):
 
     def _terms(self, queries: Tensor) -> tuple[Energy, dict[str, Energy]]:
         """The energy of the regressor, and those of the proposers that can propose."""
-        own = queries.shape[1] - sum(self.widths)
-        loss, *parts = queries.split([own, *self.widths], dim=1)
+        loss, *parts = queries.split(self.widths, dim=1)
         able = zip(self.proposers.items(), parts, strict=True)
         return self.loss.energy(loss), {name: part.energy(own) for (name, part), own in able if own.shape[1]}
 
@@ -141,7 +142,7 @@ class JointRegressor(Regressor):
         """The weights, the regressor, and the proposers unless they are not used."""
         parts = {"loss": self.loss, **({} if self.joint is False else self.proposers)}
         mode = UNDECIDED if self.joint is None else float(self.joint)
-        numbers = {"weights": self.weights, "widths": torch.tensor(self.widths), "joint": torch.tensor([mode])}
+        numbers = {"weights": self.weights, "widths": torch.tensor(self.widths, dtype=torch.long), "joint": torch.tensor([mode])}
         return numbers | {
             key: value for name, part in parts.items() for key, value in prefixed(name, part.state()).items()
         }
@@ -151,7 +152,7 @@ class JointRegressor(Regressor):
         stored, count = Snapshot(state), len(self.proposers)
         mode, widths = state["joint"], state["widths"]
         known = mode.shape == (1,) and mode.item() in (UNDECIDED, 0.0, 1.0)
-        if not known or state["weights"].shape != (count,) or widths.shape not in ((0,), (count,)):
+        if not known or state["weights"].shape != (count,) or widths.shape not in ((0,), (1 + count,)):
             what = "the weights of the proposers have another shape."
             raise ModelError(what, fix="Get an intact copy, or train again.")
         self.weights, self.widths = state["weights"], [int(width) for width in widths.tolist()]
