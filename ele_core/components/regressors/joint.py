@@ -142,7 +142,11 @@ class JointRegressor(Regressor):
         """The weights, the regressor, and the proposers unless they are not used."""
         parts = {"loss": self.loss, **({} if self.joint is False else self.proposers)}
         mode = UNDECIDED if self.joint is None else float(self.joint)
-        numbers = {"weights": self.weights, "widths": torch.tensor(self.widths, dtype=torch.long), "joint": torch.tensor([mode])}
+        numbers = {
+            "weights": self.weights,
+            "widths": torch.tensor(self.widths, dtype=torch.long),
+            "joint": torch.tensor([mode]),
+        }
         return numbers | {
             key: value for name, part in parts.items() for key, value in prefixed(name, part.state()).items()
         }
