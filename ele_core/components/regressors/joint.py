@@ -156,8 +156,9 @@ class JointRegressor(Regressor):
         stored, count = Snapshot(state), len(self.proposers)
         mode, widths = state["joint"], state["widths"]
         known = mode.shape == (1,) and mode.item() in (UNDECIDED, 0.0, 1.0)
-        if not known or state["weights"].shape != (count,) or widths.shape not in ((0,), (1 + count,)):
-            what = "the weights of the proposers have another shape."
+        possible = widths.shape in ((0,), (1 + count,)) and not bool((widths < 0).any())
+        if not known or not possible or state["weights"].shape != (count,):
+            what = "the weights of the proposers do not fit them."
             raise ModelError(what, fix="Get an intact copy, or train again.")
         self.weights, self.widths = state["weights"], [int(width) for width in widths.tolist()]
         self.joint = None if mode.item() == UNDECIDED else bool(mode.item())
