@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ele_core.types import Kind
 
 
-KINDS = ("output", "input", "backbone", "encoder", "decoder", "regressor", "surrogate", "task")
+KINDS = ("output", "input", "backbone", "encoder", "decoder", "regressor", "proposer", "surrogate", "task")
 """The kinds of component that a new plugin can begin with."""
 
 

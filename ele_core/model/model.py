@@ -235,7 +235,9 @@ def ranked(energy: Energy, found: Decoding, problem: Problem, top_k: int) -> Dec
     place = ranks(owner[rows][order])
     kept, order = place < top_k, order[place < top_k]
     cells = owner[rows][order] * top_k + place[kept]
-    least = torch.full((count * top_k,), torch.inf, device=device).index_copy(0, cells, energies[order])
+    least = torch.full((count * top_k,), torch.inf, dtype=energies.dtype, device=device).index_copy(
+        0, cells, energies[order]
+    )
     answers = torch.zeros(count * top_k, dtype=torch.long, device=device).index_copy(0, cells, rows[order])
     best, least = structures[answers].to("cpu"), least.view(count, top_k).cummax(dim=1).values.cpu()
     trace = found.trace

@@ -159,7 +159,7 @@ def ele_regressors() -> Iterable[Record]:
 
 @hookspec
 def ele_proposers() -> Iterable[Record]:
-    """Conditional distributions of structures, chosen inside the regressor `joint` by `regressor.network = "markov"`.
+    """Conditional distributions of structures, chosen inside the regressor `joint` by `regressor.writer = "markov"`.
 
     .. code-block:: python
 

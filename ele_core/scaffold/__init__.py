@@ -76,6 +76,10 @@ PARTS: dict[str, Part] = {
         *("regressor", "ele_regressors", "Regressor", "regressor", "regressor.py", "Ridge regression on vectors."),
         "ele train my.toml --data vectors.csv --set regressor.name={name} -o run",
     ),
+    "proposer": Part(
+        *("proposer", "ele_proposers", "Proposer", "proposer", "proposer.py", "Outputs of similar inputs."),
+        "ele train my.toml --data vectors.csv --set regressor.writer={name} -o run",
+    ),
     "surrogate": Part(
         *("surrogate", "ele_surrogates", "Surrogate", "surrogate", "surrogate.py", "Labels divided by deviations."),
         "ele train number-words --set surrogate.name={name} -o run",

@@ -10,6 +10,7 @@ from ele_core.testing.input_spaces import check_input_space
 from ele_core.testing.learners import check_regressor, check_surrogate
 from ele_core.testing.networks import check_backbone, check_encoder
 from ele_core.testing.output_structures import check_output_space
+from ele_core.testing.proposers import check_proposer
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, counts, require, run_checks
 from ele_core.testing.samples import LinearSurrogate, SampleProblem, sample_problem
 from ele_core.testing.tasks import check_file_reader, check_task
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         FileReaderContract,
         InputSpaceContract,
         OutputSpaceContract,
+        ProposerContract,
         RegressorContract,
         SurrogateContract,
         TaskContract,
@@ -38,6 +40,7 @@ __all__ = [
     "LinearSurrogate",
     "NotApplicable",
     "OutputSpaceContract",
+    "ProposerContract",
     "RegressorContract",
     "SampleProblem",
     "SurrogateContract",
@@ -50,6 +53,7 @@ __all__ = [
     "check_file_reader",
     "check_input_space",
     "check_output_space",
+    "check_proposer",
     "check_regressor",
     "check_surrogate",
     "check_task",

@@ -18,6 +18,7 @@ from ele_core.testing.input_spaces import INPUT_CHECKS
 from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
 from ele_core.testing.output_structures import OUTPUT_CHECKS
+from ele_core.testing.proposers import PROPOSER_CHECKS
 from ele_core.testing.results import Check
 from ele_core.testing.samples import LinearSurrogate, Space, fixed_weights, ready, sample_problem
 from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
@@ -33,6 +34,7 @@ SUITES: Mapping[Kind, Sequence[Check]] = {
     "input": INPUT_CHECKS,
     "backbone": BACKBONE_CHECKS,
     "regressor": REGRESSOR_CHECKS,
+    "proposer": PROPOSER_CHECKS,
     "decoder": DECODER_CHECKS,
     "task": TASK_CHECKS,
     "reader": READER_CHECKS,
@@ -95,6 +97,11 @@ class Choosing:
         pairs = ((inputs, surrogate) for surrogate in self._surrogates() for inputs in self._inputs())
         regressor, (inputs, _) = self._fitting(pairs, lambda pair: self._create(*pair))
         return self._subject((fitted_learner(regressor),), inputs)
+
+    def _proposer(self) -> Subject:
+        pairs = ((inputs, space) for space in self._spaces() for inputs in self._inputs())
+        proposer, (inputs, _) = self._fitting(pairs, lambda pair: self._create(*pair))
+        return self._subject((fitted_learner(proposer),), inputs)
 
     def _decoder(self) -> Subject:
         decoder, surrogate = self._fitting(self._surrogates(), self._decoder_for)

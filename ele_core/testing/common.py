@@ -20,9 +20,10 @@ from pydantic import ValidationError
 
 import ele_core
 from ele_core.component import Component
+from ele_core.components.regressors.joint import JOINT, JointRegressor
 from ele_core.config.describe import describe_options
 from ele_core.errors import ConfigError, PluginError
-from ele_core.interfaces import InputSpace, OutputSpace, Surrogate
+from ele_core.interfaces import InputSpace, OutputSpace, Proposer, Regressor, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import HOOKS, PluginInfo, Record, Registry, registry_of
@@ -268,6 +269,8 @@ def check_model_saves_and_loads(component: Component, *others: Any) -> None:
     outputs = space.unpack(structures(space, PAIRS))
     values = repeated_values(inputs, len(outputs))
     predictor = StructuredPredictor(**sections, device="cpu", registry=registry).fit(values, outputs, validation=2)
+    if isinstance(component, Proposer):
+        use_proposals(predictor.model_.regressor)
     before = predictor.decode(values)
     with tempfile.TemporaryDirectory() as folder:
         predictor.save(Path(folder) / "model")
@@ -279,6 +282,13 @@ def check_model_saves_and_loads(component: Component, *others: Any) -> None:
         torch.equal(*energies),
         "the loaded model gives different energies: something learned is not saved, or is not contiguous in memory",
     )
+
+
+def use_proposals(regressor: Regressor) -> None:
+    """Let a regressor `joint` use its proposers, also if validation pairs decided against them."""
+    assert isinstance(regressor, JointRegressor)
+    regressor.use_mode(JOINT)
+    regressor.weights = torch.ones_like(regressor.weights)
 
 
 def parts_of(component: Component, *others: Any) -> Iterator[Component]:
@@ -303,8 +313,12 @@ def tiny_sections(registry: Registry, parts: Mapping[str, Component]) -> Iterato
         regressor |= {"backbone": own["backbone"]}
     elif "regressor" not in own:
         regressor |= {"backbone": fitting_backbone(registry, parts.get("input"))}
+    regressor = shortened(registry, "regressor", regressor)
+    if "proposer" in own:
+        proposer = shortened(registry, "proposer", own["proposer"])
+        regressor = {"name": "joint", "loss": regressor, "writer": proposer}
     yield "surrogate", shortened(registry, "surrogate", surrogate)
-    yield "regressor", shortened(registry, "regressor", regressor)
+    yield "regressor", regressor
     for kind, default in (("input", {"name": "text"}), ("decoder", {"name": "candidates"})):
         yield kind, own.get(kind, default)
     if "output" in own:

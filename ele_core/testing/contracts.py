@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate
+from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Proposer, Regressor, Surrogate
 from ele_core.networks import Backbone
 from ele_core.sources import FileReader, Task
 from ele_core.testing.decoders import DECODER_CHECKS
@@ -15,6 +15,7 @@ from ele_core.testing.input_spaces import INPUT_CHECKS
 from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
 from ele_core.testing.output_structures import OUTPUT_CHECKS
+from ele_core.testing.proposers import PROPOSER_CHECKS
 from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
 from ele_core.testing.samples import LinearSurrogate, ready, sample_problem
 from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
@@ -164,6 +165,27 @@ class RegressorContract(Contract):
 
     def subject(self) -> Sequence[Any]:
         return (fitted_learner(self.regressor(ready(self.inputs()), self.surrogate(self.space()))),)
+
+
+class ProposerContract(Contract):
+    """Tests of every law of a proposer; write `inputs`, `space` and `proposer`. A copy is fitted on a few pairs."""
+
+    checks = PROPOSER_CHECKS
+
+    def inputs(self) -> InputSpace[Any]:
+        """An input space whose batches the proposer reads; it is fitted on its examples."""
+        raise NotImplementedError("write `def inputs(self)`, which returns an input space that the proposer accepts")
+
+    def space(self) -> OutputSpace[Any, Any]:
+        """The space of the structures."""
+        raise NotImplementedError("write `def space(self)`, which returns a space of outputs")
+
+    def proposer(self, inputs: InputSpace[Any], space: OutputSpace[Any, Any]) -> Proposer:
+        """The proposer to check, with few steps of training."""
+        raise NotImplementedError("write `def proposer(self, inputs, space)`, which returns the proposer to check")
+
+    def subject(self) -> Sequence[Any]:
+        return (fitted_learner(self.proposer(ready(self.inputs()), self.space())),)
 
 
 class DecoderContract(Contract):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
 from ele_core.energies import SquaredDistance
-from ele_core.interfaces import Regressor, Surrogate
+from ele_core.interfaces import Proposer, Regressor, Surrogate
 from ele_core.runtime.context import Context
 from ele_core.testing.common import COMMON, check_model_saves_and_loads, repeated_values
 from ele_core.testing.networks import (
@@ -49,10 +49,10 @@ PAIRS = 16
 COPIES = 6
 """How often each pair occurs in the data whose order is changed."""
 
-Learner = Surrogate | Regressor
+Learner = Surrogate | Regressor | Proposer
 
 
-# -- fit, of surrogates and regressors
+# -- fit, of all learners
 
 
 def training_data(learner: Learner) -> dict[str, Any]:
@@ -60,7 +60,8 @@ def training_data(learner: Learner) -> dict[str, Any]:
     if isinstance(learner, Surrogate):
         outputs = structures(learner.space, STRUCTURES)
         return {"outputs": outputs, "validation outputs": outputs[: STRUCTURES // 3]}
-    outputs = structures(learner.surrogate.space, PAIRS)
+    space = learner.space if isinstance(learner, Proposer) else learner.surrogate.space
+    outputs = structures(space, PAIRS)
     inputs = learner.inputs.pack(repeated_values(learner.inputs, len(outputs)))
     cut = max(1, len(outputs) // 4)
     training = {"inputs": inputs[cut:], "outputs": outputs[cut:]}
@@ -76,7 +77,7 @@ def fit(learner: Any, data: Mapping[str, Any]) -> Any:
 def as_training_data(learner: Learner, data: Mapping[str, Any]) -> TrainingData:
     """The data as `fit` takes them; texts are the inputs of a surrogate, which may ask for them."""
     train, held_out = data["outputs"], data["validation outputs"]
-    if isinstance(learner, Regressor):
+    if isinstance(learner, Regressor | Proposer):
         given = learner.inputs, Pairs(data["inputs"], train), Pairs(data["validation inputs"], held_out)
         return TrainingData(*given)
     inputs = TextInput()
@@ -100,14 +101,14 @@ def check_fit_leaves_its_data_alone(learner: Learner) -> None:
     if isinstance(learner, Surrogate):
         data["extra outputs"] = data["outputs"][8:]
     given = {name: batch.map(torch.clone) for name, batch in data.items()}
-    before = {} if isinstance(learner, Surrogate) else state_of(learner.surrogate)
+    before = state_of(learner.surrogate) if isinstance(learner, Regressor) else {}
     fresh = fit(fresh_of(learner, seed=SEED), given)
     for name, batch in given.items():
         require(same_tensors(data[name], batch), f"`fit` changes the {name} in place: clone them first")
     if isinstance(learner, Surrogate):
         finite = fresh.embed(data["outputs"]).isfinite().all()
         require(finite, "an embedding is not finite after `fit` with extra outputs")
-    else:
+    elif isinstance(learner, Regressor):
         require(same_state(before, state_of(learner.surrogate)), "`fit` changes the surrogate")
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ele_core.energies import SquaredDistance
 from ele_core.errors import counted
-from ele_core.interfaces import Encoder, InputSpace, Regressor, Surrogate
+from ele_core.interfaces import Encoder, InputSpace, Proposer, Regressor, Surrogate
 from ele_core.networks import Backbone
 from ele_core.testing.common import COMMON, check_model_saves_and_loads
 from ele_core.testing.results import Check, CheckResult, NotApplicable, after, laws_in, require, run_checks
@@ -42,7 +42,7 @@ STRUCTURES = 24
 
 @dataclasses.dataclass(frozen=True)
 class Mapped:
-    """An encoder, a backbone, a surrogate or a regressor as a function of a batch of B rows with values (B, dim)."""
+    """A component as a function of a batch of B rows with values (B, dim)."""
 
     batch: Any
     """Rows to map; a learner has seen some of them in `fit`."""
@@ -69,6 +69,8 @@ def mapped(component: Any, *partners: Any) -> Mapped:
         return Mapped(batch, lambda each: applied(component, each), component.dim, fresh, "a call in evaluation mode")
     if isinstance(component, Surrogate):
         return Mapped(few(component), component.embed, component.dim, fresh, "`embed`")
+    if isinstance(component, Proposer):
+        return Mapped(packed(component.inputs), component.predict, None, fresh, "`predict`")
     assert isinstance(component, Regressor)
     plain = component.surrogate.energy(torch.zeros(0, component.surrogate.dim))
     own = not isinstance(plain, SquaredDistance)  # queries need not be embeddings
@@ -83,7 +85,8 @@ def fresh_of(component: Any, *partners: Any, seed: int) -> Any:
             return type(component)(component.config, partners[0], component.dim)
         if isinstance(component, Surrogate):
             return type(component)(component.config, component.space)
-        return type(component)(component.config, component.inputs, component.surrogate)
+        target = component.space if isinstance(component, Proposer) else component.surrogate
+        return type(component)(component.config, component.inputs, target)
 
 
 def state_of(component: Any) -> dict[str, Tensor]:
@@ -126,7 +129,7 @@ def applied(network: nn.Module, batch: Any, *, training: bool = False) -> Tensor
 
 
 def check_gives_embeddings(component: Any, *partners: Any) -> None:
-    """B rows become (B, dim) finite floats; those of surrogates and regressors have no gradient.
+    """B rows become (B, dim) finite floats; those of learners have no gradient.
 
     Queries may have another length if the surrogate defines its own `energies`. `dim` is known before `fit`.
     """
@@ -226,7 +229,7 @@ MAPPED = (
     check_takes_many_rows,
     check_state_is_complete,
 )
-"""The laws of encoders, backbones, surrogates and regressors."""
+"""The laws of networks and learners."""
 NETWORKS = (check_takes_small_batches, check_is_trainable)
 """The laws of encoders and backbones."""
 

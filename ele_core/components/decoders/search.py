@@ -101,7 +101,8 @@ class SearchDecoder(Decoder):
         free = dataclasses.replace(problem, constraints=None)
         problems = [free] if problem.constraints is None else [free, problem]
         starts = [decoder.decode(energy, each, top_k=width, context=context) for each in problems]
-        return starts if problem.proposals is None else [*starts, as_decoding(energy, problem.proposals)]
+        given = problem.proposals
+        return starts if given is None or not len(given.owner) else [*starts, as_decoding(energy, given)]
 
 
 def as_decoding(energy: Energy, proposals: Proposals) -> Decoding:
@@ -112,7 +113,7 @@ def as_decoding(energy: Energy, proposals: Proposals) -> Decoding:
     width = int(place.max()) + 1 if len(place) else 1
     rows = torch.zeros(len(energy), width, dtype=torch.long)
     rows[owner, place] = torch.arange(len(owner))
-    energies = torch.full((len(energy), width), math.inf)
+    energies = torch.full((len(energy), width), math.inf, dtype=values.dtype)
     energies[owner, place] = values
     return Decoding(structures[rows.flatten()], energies)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -17,8 +18,9 @@ class Rows:
 
     def __init__(self, batch: type[Tensors], empty: Mapping[str, Tensor] | None = None) -> None:
         self.batch = batch
-        self.empty = dict(empty or {})
-        """Each field of a batch of no rows: its shape and type."""
+        given = empty or {}
+        self.empty = {field.name: given[field.name] for field in dataclasses.fields(batch) if field.name in given}
+        """Each field of a batch of no rows, in their order: its shape and type."""
         if any(tensor.dim() < 1 or len(tensor) for tensor in self.empty.values()):
             raise ModelError("the layout of inputs is damaged.", fix="Get an intact copy, or train again.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from ele_core.numerics.keys import distinct, hash_rows
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.runtime.work import Snapshot, as_bytes, from_bytes, prefixed
 from ele_core.types import Choice, PlannedStage, Proposals, Stage, Takes, TrainingData
 
 WRITING = Stage("writing", decides="validation_loss")
@@ -91,6 +92,7 @@ class WriterProposer(Proposer):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Train on the texts of the outputs; keep the weights of the least validation loss."""
+        self.network = None
         train, held_out = (self._texts(pairs.outputs[:]) for pairs in (data.train, data.validation))
         self.alphabet = Alphabet.learned(train, self.config.level)
         longest = max(map(len, map(self.alphabet.cut, train)))
@@ -101,7 +103,7 @@ class WriterProposer(Proposer):
         self.longest = min(LONGEST, 2 * longest)
         self.rows = Rows.like(data.train.inputs[:1])
         tokens, validation = (self.alphabet.encode(texts).to(context.device) for texts in (train, held_out))
-        network = self.network = self._built().to(context.device)
+        network = self.network = self._built(context.derived_seed(WRITING.name, "weights")).to(context.device)
         inputs, asked, training = data.train.inputs, data.validation.inputs[:], self.config.training
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
@@ -162,11 +164,14 @@ class WriterProposer(Proposer):
                 found[rows] = self.network.cross_entropy(memory.at(place), tokens[rows])
         return found
 
-    def _built(self) -> Writer:
+    def _built(self, seed: int = 0) -> Writer:
+        """A network with a copy of the backbone, its other weights drawn from `seed`."""
         options, names = self.config, getattr(self.inputs, "names", None)
         copied = self.alphabet.numbers_of(names) if options.copying and names is not None else None
         sizes = (options.embedding, options.width, options.dropout)
-        return Writer(self.backbone, len(self.alphabet.names), *sizes, copied).eval()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return Writer(copy.deepcopy(self.backbone), len(self.alphabet.names), *sizes, copied).eval()
 
     def _texts(self, batch: Any) -> list[str]:
         return [self.space.texts.format(obj) for obj in self.space.unpack(batch)]
@@ -206,7 +211,6 @@ class WriterProposer(Proposer):
 
     def to(self, device: torch.device) -> Self:
         """Move the network."""
-        self.backbone.to(device)
         if self.network is not None:
             self.network.to(device)
         return self
@@ -298,15 +302,16 @@ class Alphabet:
 
     def as_tensor(self) -> Tensor:
         """The names as bytes: (N,) uint8."""
-        text = "\x1f".join([self.between, *self.names[2:]])
-        return torch.tensor(list(text.encode("utf-8", "surrogatepass")), dtype=torch.uint8)
+        return as_bytes([self.between, *self.names[2:]])
 
     @classmethod
     def from_tensor(cls, stored: Tensor) -> Self:
         """The inverse of `as_tensor`."""
-        if stored.dtype != torch.uint8 or stored.dim() != 1:
-            raise ModelError("the tokens of a proposer are damaged.", fix="Get an intact copy, or train again.")
-        between, *names = bytes(stored.tolist()).decode("utf-8", "surrogatepass").split("\x1f")
+        try:
+            between, *names = map(str, from_bytes(stored.cpu()))
+        except (TypeError, ValueError):
+            what = "the tokens of a proposer are damaged."
+            raise ModelError(what, fix="Get an intact copy, or train again.") from None
         return cls(names, between)
 
 
@@ -424,6 +429,7 @@ def beam_search(network: Writer, inputs: Any, beam: int, longest: int) -> tuple[
     texts = torch.full((count, beam, longest + 1), END, device=device)
     for place in range(longest + 1):
         found, state = network.step(memory, tokens[:, -1:], state)
+        found[:, :, UNKNOWN] = -torch.inf
         total = scores[:, :, None] + found[:, 0].view(count, beam, -1)
         own = functional.pad(tokens[:, 1:], (0, longest + 1 - place)).view(count, beam, -1)
         merged = torch.cat([ended, total[:, :, END]], dim=1).topk(beam, dim=1)

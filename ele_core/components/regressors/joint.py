@@ -62,18 +62,18 @@ class JointRegressor(Regressor):
         self.weights = torch.zeros(len(self.proposers))
         """The weight of each proposer beside the loss, which has 1."""
         self.widths: list[int] = []
-        """The width of the queries of the regressor, then of each proposer: 0 for one that cannot propose."""
+        """The width of the queries of the regressor, then of each proposer; 0 for one that cannot propose."""
         self.joint: bool | None = None
 
     @property
     def modes(self) -> Sequence[str]:
-        """Those of the regressor onto the loss, if it has any; none has proposals."""
-        return self.loss.modes or [ALONE]
+        """Those of the regressor onto the loss, without proposals."""
+        return self.loss.modes or (ALONE,)
 
     def use_mode(self, mode: str) -> None:
         """Use the regressor in one of its modes, without proposals; or with proposals in its present mode."""
         self.joint = mode == JOINT
-        if mode not in (JOINT, ALONE):
+        if mode in self.loss.modes:
             self.loss.use_mode(mode)
         self.errors = self.loss.errors
 
@@ -82,6 +82,7 @@ class JointRegressor(Regressor):
         if not any(self.widths[1:]):
             return ()
         self.joint = True
+        self.widths[0] = self.loss.predict(inputs[:1]).shape[1]
         loss, terms = self._terms(self.predict(inputs))
         own, *others = fit_weights([loss, *terms.values()], truths, self.surrogate.space, problem.candidates)
         found = dict(zip(terms, others, strict=True))
@@ -104,8 +105,8 @@ class JointRegressor(Regressor):
             part.fit(data, context)
             context.work.finish(f"joint {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
         self.errors = self.loss.errors
-        one, parts = data.validation.inputs[:1], (self.loss, *self.proposers.values())
-        self.widths = [part.predict(one).shape[1] for part in parts]
+        asked, parts = data.validation.inputs[:1], (self.loss, *self.proposers.values())
+        self.widths = [part.predict(asked).shape[1] for part in parts]
 
     def predict(self, inputs: Tensors) -> Tensor:
         """The queries of the regressor, and beside them those of the proposers if they are used: (B, q)."""
@@ -145,7 +146,11 @@ class JointRegressor(Regressor):
         """The weights, the regressor, and the proposers unless they are not used."""
         parts = {"loss": self.loss, **({} if self.joint is False else self.proposers)}
         mode = UNDECIDED if self.joint is None else float(self.joint)
-        numbers = {"weights": self.weights, "widths": torch.tensor(self.widths), "joint": torch.tensor([mode])}
+        numbers = {
+            "weights": self.weights,
+            "widths": torch.tensor(self.widths, dtype=torch.long),
+            "joint": torch.tensor([mode]),
+        }
         return numbers | {
             key: value for name, part in parts.items() for key, value in prefixed(name, part.state()).items()
         }
@@ -155,8 +160,9 @@ class JointRegressor(Regressor):
         stored, count = Snapshot(state), len(self.proposers)
         mode, widths = state["joint"], state["widths"]
         known = mode.shape == (1,) and mode.item() in (UNDECIDED, 0.0, 1.0)
-        if not known or state["weights"].shape != (count,) or widths.shape not in ((0,), (count + 1,)):
-            what = "the weights of the proposers have another shape."
+        possible = widths.shape in ((0,), (1 + count,)) and not bool((widths < 0).any())
+        if not known or not possible or state["weights"].shape != (count,):
+            what = "the weights of the proposers do not fit them."
             raise ModelError(what, fix="Get an intact copy, or train again.")
         self.weights, self.widths = state["weights"], [int(width) for width in widths.tolist()]
         self.joint = None if mode.item() == UNDECIDED else bool(mode.item())

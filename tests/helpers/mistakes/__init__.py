@@ -14,6 +14,7 @@ from mistakes import (  # noqa: F401
     laws,
     of_decoders,
     of_learners,
+    of_proposers,
     of_spaces,
     randomness,
     sets,

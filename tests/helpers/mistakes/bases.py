@@ -19,6 +19,7 @@ from ele_core.interfaces import Encoder, Regressor
 from ele_core.testing import LinearSurrogate
 from ele_sequences.number_words import NumberWords
 from ele_sequences.space import SequenceSpace
+from mistakes.of_proposers import Nearby
 from mistakes.of_spaces import Plain, small
 
 # -- output spaces -------------------------------------------------------------------------------------------------
@@ -360,6 +361,7 @@ CORRECT = (
     Linear,
     LearnedOffset,
     Ridge,
+    Nearby,
     Best,
     TextInput,
     VectorInput,

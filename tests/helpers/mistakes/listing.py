@@ -7,7 +7,7 @@ import dataclasses
 import torch
 
 from ele_core import testing
-from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate
+from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Proposer, Regressor, Surrogate
 from ele_core.networks import Backbone
 from ele_core.numerics.sets import ConvexSet
 from ele_core.sources import Task
@@ -75,6 +75,8 @@ def subject(cls):
     if issubclass(cls, Regressor):
         regressor = cls(None, bases.vectors(), bases.LearnedOffset(None, bases.words()))
         return contracts.RegressorContract.checks, (fitted_learner(regressor),)
+    if issubclass(cls, Proposer):
+        return contracts.ProposerContract.checks, (fitted_learner(cls(None, bases.vectors(), bases.words())),)
     if issubclass(cls, Decoder):
         return contracts.DecoderContract.checks, (cls(), testing.sample_problem(bases.words()))
     assert issubclass(cls, Task)

@@ -252,3 +252,17 @@ def test_the_perceptron_reads_vectors(options: dict[str, Any]) -> None:
     outputs.square().sum().backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in backbone.parameters())
     assert backbone(inputs.pack([])).shape == (0, DIM)
+
+
+@pytest.mark.parametrize("columns", [0, 7])
+def test_states_of_tokens_depend_on_their_own_text_alone(backbone: Backbone, columns: int) -> None:
+    backbone.eval()
+    output, states, mask = backbone.attended(widened(texts().pack([SHORT, MIDDLE, LONG]), columns))
+    assert states.shape == (*mask.shape, backbone.state_width)
+    for row, text in enumerate((SHORT, MIDDLE, LONG)):
+        own, alone, there = backbone.attended(texts().pack([text]))
+        assert_near(output[row], own[0])
+        assert_near(states[row][mask[row]], alone[0][there[0]])
+    empty = backbone.attended(texts().pack([SHORT])[:0])
+    assert [len(part) for part in empty] == [0, 0, 0]
+    assert empty[1].shape[2] == backbone.state_width
