@@ -134,7 +134,8 @@ class FilePrediction:
     on_error: str = "null"
 
     def check(self, source: InputFile) -> None:
-        """Read the whole file once if a row of it can be a reason to predict nothing at all."""
+        """Refuse what the model cannot do; read the file once if a row of it can be a reason to predict nothing."""
+        dataclasses.replace(self.request, constraints=[] if self.constraints else None).require(self.model)
         if self.on_error != "raise" and not any("=@" in each for each in self.constraints):
             return
         rejected, count = list[Rejected](), 0

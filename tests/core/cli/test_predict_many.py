@@ -58,7 +58,7 @@ def test_blocks_give_the_table_of_the_whole(ele, copy, tmp_path, monkeypatch, su
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".npz"])
 def test_binary_files_are_predicted_in_blocks_and_keep_their_types(ele, copy, tmp_path, monkeypatch, suffix):
-    pa = pytest.importorskip("pyarrow")
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     import numpy as np
 
     numbers = list(range(len(WORDS)))
@@ -67,13 +67,13 @@ def test_binary_files_are_predicted_in_blocks_and_keep_their_types(ele, copy, tm
     else:
         known = [None if number < BLOCK else number for number in numbers]  # no value in the whole first block
         table = pa.table({"n": numbers, "word": WORDS, "known": pa.array(known, pa.int64())})
-        save = pa.parquet.write_table if suffix == ".parquet" else pa.feather.write_feather
+        save = parquet.write_table if suffix == ".parquet" else pytest.importorskip("pyarrow.feather").write_feather
         save(table, tmp_path / f"words{suffix}")
     command = ["predict", copy, f"words{suffix}", "--input", "word", *DECODER]
     assert ele(*command, "-o", "whole.parquet").code == 0
     monkeypatch.setattr("ele_core.model.predict_file.CHUNK", BLOCK)
     assert ele(*command, "-o", "parts.parquet").code == 0
-    whole, parts = (pa.parquet.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    whole, parts = (parquet.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
     assert parts.schema.equals(whole.schema)
     assert rough(str(parts.to_pylist())) == rough(str(whole.to_pylist()))
     assert parts.column("n").to_pylist() == numbers
@@ -81,8 +81,7 @@ def test_binary_files_are_predicted_in_blocks_and_keep_their_types(ele, copy, tm
 
 @pytest.mark.usefixtures("in_blocks")
 def test_shards_fill_a_folder_with_the_parts_of_the_file(ele, copy, tmp_path):
-    pa = pytest.importorskip("pyarrow")
-
+    parquet = pytest.importorskip("pyarrow.parquet")
     (tmp_path / "words.csv").write_bytes(inputs(".csv"))
     command = ["predict", copy, "words.csv", "--input", "word", *DECODER]
     whole = read_table(str(tmp_path / "whole.csv")) if ele(*command, "-o", "whole.csv").code == 0 else None
@@ -92,8 +91,8 @@ def test_shards_fill_a_folder_with_the_parts_of_the_file(ele, copy, tmp_path):
         assert [int(part.stem[-8:]) % 2 for part in sorted((tmp_path / "parts").iterdir())].count(0) in (0, 2)
     parts = sorted((tmp_path / "parts").iterdir())
     assert [part.name for part in parts] == [f"part-{number:08d}.parquet" for number in range(3)]
-    assert len({pa.parquet.read_schema(part).remove_metadata() for part in parts}) == 1
-    rows = [row for part in parts for row in pa.parquet.read_table(part).to_pylist()]
+    assert len({parquet.read_schema(part).remove_metadata() for part in parts}) == 1
+    rows = [row for part in parts for row in parquet.read_table(part).to_pylist()]
     assert [row["prediction"] for row in rows] == whole.columns[3]
     one = ele(*command, "--shard", "3/3").out.splitlines()
     assert [line.split(",")[0] for line in one[1:]] == ["8", "9", "10"]
