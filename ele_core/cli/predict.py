@@ -156,7 +156,7 @@ def predict(
         settings |= {"constraints": constraints} if constraints else {}
         answers = {"coverage": coverage, "by": by, "risk": risk, "confidence": min_confidence, "on_error": on_error}
         with (
-            opened.resumable(model, {**settings, **answers, "shard": shard, "target": target}, context) as resumable,
+            opened.resumable(model, {**settings, **answers, "shard": shard}, context) as resumable,
             parts_in(opened.folder, target, model.config, {**settings, **answers}, resumable) as parts,
         ):
             found = predict_file(asked, source, share, parts, resumable)
