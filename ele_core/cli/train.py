@@ -90,9 +90,10 @@ def train(
         free = str(free_folder(Path("runs"), name)) if reserved else ""
         target = Path(processes.text_from_main(folder or free))
         earlier = Run(surrogate_from, options.registry()) if surrogate_from and processes.main else None
-        options_of_run = {"every": every, "surrogate_from": earlier, "callbacks": callbacks, "again": again}
         try:
-            run = Run.start(config, target, monitor, **options_of_run)
+            run = Run.start(
+                config, target, monitor, every=every, surrogate_from=earlier, callbacks=callbacks, again=again
+            )
         except EleError:
             if reserved:
                 with suppress(OSError):  # not empty: the training had begun
