@@ -18,6 +18,7 @@ import random
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,18 @@ def main() -> None:
     parser.add_argument("--searched", nargs="+", type=int, default=[2_000], help="rows for `search` (default 2,000)")
     parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
+    results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        results = measured(Path(folder), options)
-    result = {
+        for each in measured(Path(folder), options):
+            print(json.dumps(each), flush=True)
+            results.append(each)
+            if options.output:  # what was measured so far is kept if a later measurement is stopped
+                write_text(options.output, json.dumps(record(results), indent=2) + "\n")
+
+
+def record(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The results with what is needed to reproduce them."""
+    return {
         "command": shlex.join(["python", "benchmarks/predict_many.py", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seed": SEED,
@@ -64,24 +74,18 @@ def main() -> None:
         "results": results,
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": 1},
     }
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
 
 
-def measured(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+def measured(folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Predict for as many rows as each number says."""
     run = Run.start(MODEL, folder / "run").folder
-    found = []
     for decoder, counts in (("candidates", options.rows), ("search", options.searched)):
         start = predicted(run, folder, 1, decoder, ".csv")["cpu_seconds"]
         for rows in counts:
             for suffix in (".csv", ".parquet") if decoder == "candidates" else (".csv",):
                 cost = predicted(run, folder, rows, decoder, suffix)
                 rate = round(rows / max(0.1, cost["cpu_seconds"] - start))
-                found.append({"decoder": decoder, "from": suffix, "rows": rows, "rows_per_second": rate, **cost})
-                print(found[-1], file=sys.stderr, flush=True)
-    return found
+                yield {"decoder": decoder, "from": suffix, "rows": rows, "rows_per_second": rate, **cost}
 
 
 def predicted(run: Path, folder: Path, rows: int, decoder: str, suffix: str) -> dict[str, float]:

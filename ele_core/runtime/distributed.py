@@ -298,9 +298,12 @@ def serialised(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def local_device(name: str) -> str:
-    """The device called `name`; `cuda` is this process's own GPU if several processes share a machine."""
-    rank = os.environ.get("LOCAL_RANK")
-    return f"cuda:{rank}" if name == "cuda" and rank is not None else name
+    """The device called `name`; `cuda` is this process's own GPU if several processes share a machine.
+
+    A launcher may show each process only its own GPU, which is then number 0.
+    """
+    rank, seen = os.environ.get("LOCAL_RANK"), torch.cuda.device_count() if name == "cuda" else 0
+    return f"cuda:{int(rank) % seen}" if seen and rank is not None else name
 
 
 def environment(rank: int, count: int, address: str, port: int) -> Sequence[tuple[str, str]]:

@@ -101,6 +101,10 @@ def test_machines_that_share_no_disk_train_continue_and_evaluate(config, of_two,
     assert "Finished already" in out
     together(machines, "evaluate", "run", "--decoder", "candidates")
     assert (machines[0] / "run" / "predictions" / "test-candidates.csv").is_file()
+    words = tmp_path / "words.txt"
+    words.write_text("one\n\ntwo hundred\n")
+    together(machines, "predict", "run", words, "--decoder", "candidates", "-o", "out.csv")
+    assert len((machines[0] / "out.csv").read_text().splitlines()) == 4
     assert not list(machines[1].iterdir())
 
 

@@ -115,6 +115,20 @@ def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
     assert "there is an unfinished run. Continue with: ele resume" in again.stderr
 
 
+def test_a_training_that_may_be_started_again_continues_and_is_not_trained_twice(config, stopped_run, undisturbed):
+    done = here("train", config, "-o", stopped_run, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_same(undisturbed, stopped_run)
+    before = (stopped_run / "model" / "manifest.json").stat().st_mtime_ns
+    again = here("train", config, "-o", stopped_run, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert "this run has finished already, loading its model" in again.stderr
+    assert (stopped_run / "model" / "manifest.json").stat().st_mtime_ns == before
+    other = here("train", config, "-o", stopped_run, "--resume", "--seed", 4)
+    assert other.returncode == 1
+    assert "the configuration has changed: seed: 3 → 4." in other.stderr
+
+
 def test_the_checkpoint_before_a_damaged_one_stays_after_the_next(stopped_run):
     number = checkpoint(stopped_run)
     (last_checkpoint(stopped_run) / "state.json").write_text("{")
