@@ -94,11 +94,12 @@ def evaluate(
     """
     from ele_core.model.constraints import require_given
     from ele_core.model.metrics import grouped, property_of
+    from ele_core.runs.folder import brought
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
 
     with process_group() as processes:
-        opened = Run(run, options.registry())
+        opened = Run(brought(Path(run), processes), options.registry())
         console.configuration(opened.decoding_config(overrides))
         if by is not None:  # refused before anything is measured, as are constraints
             property_of(opened.space, opened.space.pack(opened.space.examples()), by)

@@ -109,11 +109,12 @@ class RunFolder(click.ParamType[str]):
     name = "run"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse a path that is not a folder."""
+        """Refuse a path that is not a folder; only the main process of several needs it on its disk."""
         from ele_core.errors import ConfigError
         from ele_core.model.pretrained import installed_models
+        from ele_core.runtime.launchers import is_main
 
-        if Path(value).is_dir():
+        if Path(value).is_dir() or not is_main():
             return value
         models = installed_models()
         if value in models and not Path(value).exists():

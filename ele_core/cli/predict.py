@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ele_core.cli import options
+
+if TYPE_CHECKING:
+    from ele_core.model.predict_file import FilePrediction, Predicted
+    from ele_core.runtime.monitor import Monitor
 
 
 @click.command()
@@ -57,7 +61,21 @@ from ele_core.cli import options
     show_default=True,
     help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
 )
-@options.output_table
+@click.option(
+    "--shard",
+    default="1/1",
+    metavar="i/N",
+    help="Predict only for the i-th of N equal shares of the blocks of 8,192 rows: start one command for each.",
+)
+@click.option(
+    "-o",
+    "--output-file",
+    "target",
+    metavar="FILE|FOLDER/",
+    default="",
+    help="The .csv, .tsv, .jsonl or .parquet file to write, or a folder for one .parquet file per block "
+    "[default: standard output].",
+)
 @options.decoding
 @options.as_json
 @options.output
@@ -74,6 +92,7 @@ def predict(
     risk: float | None,
     min_confidence: float,
     on_error: str,
+    shard: str,
     target: str,
     overrides: dict[str, Any],
     console: options.Console,
@@ -84,79 +103,87 @@ def predict(
     .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept.
     If an input is unlike those of the training, the column unlike_training says why. If the model is calibrated (see
     ele calibrate), the column confidence is the probability that the prediction is exact.
-    After Ctrl-C or SIGTERM, give the same command again to continue.
+
+    FILE is read in blocks of 8,192 rows, so memory does not grow with its length (.npy, .npz and standard input are
+    read as a whole). Finished blocks are kept: after Ctrl-C, SIGTERM or a kill, give the same command again to
+    continue. With -o FOLDER/ each block is a file of its own there; several commands with --shard can share FOLDER.
 
     \b
     echo "forty-two" | ele predict run -
     ele predict run inputs.csv --constraint formula=@formula
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     ele predict run inputs.csv --min-confidence 0.95 --coverage 0.99
+    ele predict run millions.csv.gz --shard 2/8 -o predictions/
     """
     from ele_core.data.objects import readers
     from ele_core.display.text import harmless
-    from ele_core.errors import ConfigError, counted
-    from ele_core.files.atomic import write_bytes
-    from ele_core.files.tables import FIRST, input_places, read_columns, read_table
-    from ele_core.model.constraints import from_options
-    from ele_core.model.predict import Request, candidates_from_texts, predict_texts
-    from ele_core.model.tables import PredictionTable, check_target
-    from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
+    from ele_core.errors import ConfigError
+    from ele_core.files.tables import FIRST, read_columns
+    from ele_core.model.predict import Request, candidates_from_texts
+    from ele_core.model.predict_file import FilePrediction, InputFile, Shard, predict_file
+    from ele_core.model.tables import check_target, is_folder
     from ele_core.model.trust.sets import promised
+    from ele_core.runs.folder import brought
+    from ele_core.runs.resumable import parts_in
     from ele_core.runs.run import context_for, open_model
     from ele_core.runtime.distributed import process_group
 
     check_target(target)
+    share = Shard.parse(shard)
     promise = promised(coverage, by, risk)
-    opened = open_model(run, options.registry())
-    model = opened.model(overrides)
-    console.configuration(model.config)
     with process_group() as processes:
         if file == "-" and processes.count > 1:
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
+        opened = open_model(brought(Path(run), processes), options.registry())
+        model = opened.model(overrides)
+        console.configuration(model.config)
         known = readers(model.config.registry)
-        table = read_table(file, None, known)
+        source = InputFile.open(file, known, column, model.config.data.input if model.config.data else None)
         if file != "-":
             model.inputs.read_beside(file)
-        trained = model.config.data.input if model.config.data else None
-        answer = PredictionTable(table, input_places(table, column, trained))
-        bound = from_options(model.space, constraints, table)
         choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
         context = context_for(model.config, console.monitor(), processes)
+        chosen = candidates_from_texts(model, choices[0]) if choices else None
+        request = Request(top_k, None, chosen, None, promise, min_confidence)
+        asked = FilePrediction(model, request, constraints, on_error)
+        asked.check(source)
         settings: dict[str, object] = {
-            "inputs": table.digest,
+            "inputs": source.digest(),
             "column": column,
             "candidates": choices_data,
             "top_k": top_k,
         }
         settings |= {"constraints": constraints} if constraints else {}
-        chosen = candidates_from_texts(model, choices[0]) if choices else None
-        with opened.resumable(model, settings, context) as resumable:
-            predictions = predict_texts(
-                model,
-                table.cells(answer.places),
-                Request(top_k, None, chosen, bound, promise, min_confidence),
-                on_error=on_error,
-                source=file,
-                lines=table.lines,
-                context=resumable,
-            )
-            if said := answer.renamed(predictions):
-                context.monitor.message(said)
-            if model.calibration is None:
-                context.monitor.message(f"{UNCALIBRATED}. Add one: ele calibrate {run}")
-            elif said := without_confidence(model, None, choices, bound):
-                context.monitor.message(said)
-            elif min_confidence:
-                kept = sum(each.best is not None for each in predictions)
-                told = f"{kept:,} of {counted(len(predictions), 'input')} have an answer"
-                context.monitor.message(f"{told} of at least this confidence: {min_confidence:g}")
-            if predictions.unlike_training:
-                many = f"{len(predictions.unlike_training):,} of {counted(len(predictions), 'input')}"
-                context.monitor.message(f"unlike the training inputs: {many}; see the column unlike_training")
+        answers = {"coverage": coverage, "by": by, "risk": risk, "confidence": min_confidence, "on_error": on_error}
+        with (
+            opened.resumable(model, {**settings, **answers, "shard": shard}, context) as resumable,
+            parts_in(opened.folder, target, model.config, {**settings, **answers}, resumable) as parts,
+        ):
+            found = predict_file(asked, source, share, parts, resumable)
             if processes.main:
-                content = answer.written(predictions, target, skip=on_error == "skip", as_json=console.as_json)
-                if target:
-                    write_bytes(Path(target), content)
-                else:
-                    text = content.decode()
-                    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+                tell(run, asked, found, context.monitor)
+                if not target:
+                    for content in found.texts(target, as_json=console.as_json):
+                        sys.stdout.write(harmless(content.decode()) if sys.stdout.isatty() else content.decode())
+                elif not is_folder(target):
+                    found.write(target, as_json=console.as_json)
+
+
+def tell(run: str, asked: FilePrediction, found: Predicted, monitor: Monitor) -> None:
+    """Say which columns have other names, and what was counted."""
+    from ele_core.errors import counted
+    from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
+
+    request, tally = asked.request, found.tally
+    total = counted(tally.inputs, "input")
+    if found.note:
+        monitor.message(found.note)
+    if asked.model.calibration is None:
+        monitor.message(f"{UNCALIBRATED}. Add one: ele calibrate {run}")
+    elif said := without_confidence(asked.model, None, request.candidates, asked.constraints or None):
+        monitor.message(said)
+    elif request.least_confidence:
+        told = f"{tally.answered:,} of {total} have an answer"
+        monitor.message(f"{told} of at least this confidence: {request.least_confidence:g}")
+    if tally.unlike:
+        monitor.message(f"unlike the training inputs: {tally.unlike:,} of {total}; see the column unlike_training")

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     metavar="RUN",
     help="Use the learned surrogate of a finished run with the same output and surrogate; train only the regressor.",
 )
+@click.option(
+    "--resume",
+    "again",
+    is_flag=True,
+    help="Continue the run in RUN if one was begun with the same data and options: for schedulers that start the same "
+    "command again. Under `torchrun --max-restarts` and in a requeued job of Slurm this is the default.",
+)
 @options.checkpoint_every
 @options.with_report
 @options.log
@@ -38,6 +45,7 @@ def train(
     source: str | dict[str, Any],
     folder: str | None,
     surrogate_from: str | None,
+    again: bool,
     every: float,
     with_report: bool,
     callbacks: list[Callback],
@@ -62,11 +70,16 @@ def train(
     ele train smi2mol --data pairs.csv --input name --output smiles -o run
     """
     from ele_core import config as configuration
-    from ele_core.errors import EleError
+    from ele_core.errors import ConfigError, EleError
     from ele_core.files.atomic import free_folder
     from ele_core.runs.run import Run
     from ele_core.runtime.distributed import process_group
+    from ele_core.runtime.launchers import starts_again
 
+    again = again or starts_again()
+    if again and folder is None:
+        what = "a training that is started again must find its run."
+        raise ConfigError(what, where="-o", fix="Name the run folder: -o RUN.")
     config = configuration.load(source, overrides, options.registry())
     console.configuration(config)
     started = time.monotonic()
@@ -76,9 +89,11 @@ def train(
         name = Path(source).stem if isinstance(source, str) else str(source["output"]["name"])
         free = str(free_folder(Path("runs"), name)) if reserved else ""
         target = Path(processes.text_from_main(folder or free))
-        earlier = Run(surrogate_from, options.registry()) if surrogate_from else None
+        earlier = Run(surrogate_from, options.registry()) if surrogate_from and processes.main else None
         try:
-            run = Run.start(config, target, monitor, every=every, surrogate_from=earlier, callbacks=callbacks)
+            run = Run.start(
+                config, target, monitor, every=every, surrogate_from=earlier, callbacks=callbacks, again=again
+            )
         except EleError:
             if reserved:
                 with suppress(OSError):  # not empty: the training had begun
@@ -124,8 +139,8 @@ def resume(
     from ele_core.runtime.distributed import process_group
 
     monitor, started = console.monitor(afterwards=["decoding"] if with_report else ()), time.monotonic()
-    before = not unfinished(Path(run))
     with process_group() as processes:
+        before = bool(processes.largest(int(processes.main and not unfinished(Path(run)))))
         done = Run.resume(
             Path(run),
             monitor,
@@ -136,12 +151,8 @@ def resume(
             callbacks=callbacks,
         )
         outcome = f"{'Finished already' if before else 'Trained'}: {run}"
-        finished(done, processes, monitor, console, outcome, with_report and not has_report(done, before), started)
-
-
-def has_report(run: Run, finished_before: bool) -> bool:
-    """Whether the report of a run that had finished before is written already."""
-    return finished_before and (run.folder / "report.html").is_file()
+        written = processes.largest(int(processes.main and before and (done.folder / "report.html").is_file()))
+        finished(done, processes, monitor, console, outcome, with_report and not written, started)
 
 
 def finished(

@@ -60,17 +60,20 @@ def located(rejected: Iterable[Rejected], lines: Sequence[int] | None) -> list[R
     return ordered if lines is None else [dataclasses.replace(each, line=lines[each.row]) for each in ordered]
 
 
-def refuse(rejected: Sequence[Rejected], source: str, *, skipping: bool = False, fix: str = "") -> None:
+def refuse(
+    rejected: Sequence[Rejected], source: str, *, skipping: bool = False, fix: str = "", count: int | None = None
+) -> None:
     """Raise one error that lists the rejected rows, if there are any.
 
-    `skipping=True`: bad rows were dropped, and none is left.
+    `skipping=True`: bad rows were dropped, and none is left. `count` is their number if only some are given.
     """
     if not rejected:
         return
+    count = len(rejected) if count is None else count
     lines = [f"  {each}" for each in sorted(rejected, key=lambda each: each.row)[:LISTED]]
-    if len(rejected) > LISTED:
-        lines.append(f"  … and {len(rejected) - LISTED:,} more")
-    what = f"{counted(len(rejected), 'row')} cannot be used{', and no row is left' if skipping else ''}"
+    if count > LISTED:
+        lines.append(f"  … and {count - LISTED:,} more")
+    what = f"{counted(count, 'row')} cannot be used{', and no row is left' if skipping else ''}"
     fix = fix or ("Check the columns." if skipping else "Correct them, or leave them out with --on-error skip.")
     raise DataError(f"{what}:\n" + "\n".join(lines) + "\n", where=source, fix=fix)
 

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from ele_core.errors import Locked, ModelError
 
@@ -26,6 +27,13 @@ def write_text(file: Path, text: str) -> None:
 
 def write_bytes(file: Path, content: bytes) -> None:
     """Write a file atomically, as `write_text`."""
+    with replacing(file) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[BinaryIO]:
+    """A temporary file to write, which replaces `file` when the block has succeeded and everything is on disk."""
     with naming(file):
         make_folder(file.parent)
         remove_abandoned(file)
@@ -33,7 +41,7 @@ def write_bytes(file: Path, content: bytes) -> None:
         temporary = Path(name)
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
+                yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.chmod(0o644)

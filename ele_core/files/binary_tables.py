@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -49,20 +50,38 @@ def read_arrow(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
     return Table(file, names, {place: values(pa, table.column(names[place])) for place in chosen})
 
 
-def stream_parquet(file: str, places: Callable[[Sequence[str]], list[int]], size: int) -> Iterator[tuple[Any, None]]:
-    """The cells of chosen columns of a Parquet file, at most `size` at a time."""
+def stream_arrow(file: str, suffix: str, keep: Keep, size: int) -> Iterator[Table]:
+    """The columns of a Parquet or Arrow file, in tables of at most `size` rows, at least one."""
     pa = pyarrow(file)
     with bytes_of(file) as stream:
         try:
-            opened = pa.parquet.ParquetFile(stream)
-            names = opened.schema_arrow.names
-            chosen = places(names)
-            for batch in opened.iter_batches(batch_size=size, columns=[names[place] for place in chosen]):
-                table = pa.Table.from_batches([batch])
-                columns = {place: values(pa, table.column(names[place])) for place in chosen}
-                yield Table(file, names, columns).cells(chosen), None
-        except pa.ArrowInvalid as error:
-            raise DataError(f"not a Parquet file: {str(error).partition('.')[0]}.", where=file) from None
+            names, batches = arrow_batches(pa, stream, suffix, keep, size)
+            chosen = sorted(keep(names))
+            empty = True
+            for batch in batches:
+                for first in range(0, len(batch), size):
+                    part = pa.Table.from_batches([batch.slice(first, size)])
+                    yield Table(file, names, {place: values(pa, part.column(names[place])) for place in chosen})
+                    empty = False
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"not a {suffix} file: {str(error).partition('.')[0]}.", where=file) from None
+        if empty:
+            yield Table(file, names, {place: [] for place in chosen})
+
+
+def arrow_batches(pa: Any, stream: BinaryIO, suffix: str, keep: Keep, size: int) -> tuple[Sequence[str], Iterator[Any]]:
+    """The names of all columns, and the rows of those that `keep` says, in batches that are read one by one."""
+    if suffix in PARQUET:
+        opened = pa.parquet.ParquetFile(stream)
+        names = opened.schema_arrow.names
+        return names, opened.iter_batches(batch_size=size, columns=[names[place] for place in sorted(keep(names))])
+    try:
+        reader = pa.ipc.open_file(stream)
+        return reader.schema.names, (reader.get_batch(number) for number in range(reader.num_record_batches))
+    except pa.ArrowInvalid:
+        stream.seek(0)
+        reader = pa.ipc.open_stream(stream)
+        return reader.schema.names, iter(reader)
 
 
 def count_rows(file: str) -> int:
@@ -112,19 +131,69 @@ def no_gaps(pa: Any, column: Any) -> bool:
     return number and not column.null_count
 
 
-def as_parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], where: str) -> bytes:
-    """Mappings with the same keys as the contents of a Parquet file; values of mixed types become texts."""
+def as_parquet(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    where: str,
+    types: Mapping[str, str] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> bytes:
+    """Mappings with the same keys as the contents of a Parquet file; values of mixed types become texts.
+
+    `types` names the types of columns, such as `double`, that may be empty here; `about` is kept as metadata.
+    """
     pa = pyarrow(where)
     arrays = []
     for name in columns:
-        cells = [row.get(name) for row in rows]
+        cells, kind = [row.get(name) for row in rows], (types or {}).get(name)
         try:
-            arrays.append(pa.array(cells))
+            arrays.append(pa.array(cells, kind))
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             arrays.append(pa.array([None if cell is None else str(cell) for cell in cells]))
     content = io.BytesIO()
-    pa.parquet.write_table(pa.table(arrays, names=list(columns)), content)
+    table = pa.table(arrays, names=list(columns)).replace_schema_metadata(about)
+    pa.parquet.write_table(table, content)
     return content.getvalue()
+
+
+def parquet_about(file: Path) -> dict[str, str]:
+    """The metadata of a Parquet file."""
+    pa = pyarrow(str(file))
+    try:
+        found = pa.parquet.read_schema(file).metadata or {}
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"not a Parquet file: {str(error).partition('.')[0]}.", where=str(file)) from None
+    return {name.decode(): value.decode(errors="replace") for name, value in found.items()}
+
+
+def join_parquet(parts: Sequence[Path], columns: Sequence[str], stream: BinaryIO, where: str) -> None:
+    """Write the rows of Parquet files with these columns as one; a column of different types is written as text."""
+    pa = pyarrow(where)
+    schemas = [pa.parquet.read_schema(part) for part in parts]
+    fields = [pa.field(name, common_type(pa, [each.field(name).type for each in schemas])) for name in columns]
+    schema = pa.schema(fields)
+    with pa.parquet.ParquetWriter(stream, schema) as writer:
+        for part in parts:
+            table = pa.parquet.read_table(part, columns=list(columns)).replace_schema_metadata(None)
+            writer.write_table(pa.table([as_type(pa, table.column(f.name), f.type) for f in fields], schema=schema))
+
+
+def common_type(pa: Any, types: Sequence[Any]) -> Any:
+    """The type that holds values of all types; text if there is no other."""
+    try:
+        found = pa.unify_schemas([pa.schema([("", kind)]) for kind in types], promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.string()
+    return found.field(0).type
+
+
+def as_type(pa: Any, column: Any, kind: Any) -> Any:
+    """A column with its values as another type."""
+    if column.type == kind:
+        return column
+    if kind == pa.string() and not pa.types.is_null(column.type):
+        return pa.chunked_array([[None if cell is None else str(cell) for cell in column.to_pylist()]], kind)
+    return column.cast(kind)
 
 
 SPARSE = {"format", "shape", "data"}

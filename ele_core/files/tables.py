@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from ele_core.errors import DataError
-from ele_core.files.binary_tables import ARROW, PARQUET, count_rows, read_arrays, read_arrow, stream_parquet
-from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, as_cells, keep
+from ele_core.files.binary_tables import ARROW, PARQUET, count_rows, read_arrays, read_arrow, stream_arrow
+from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, keep
 from ele_core.files.sources import BUFFER, bytes_of, seekable_bytes_of, text_of
-from ele_core.files.text_tables import SEPARATORS, guarded, read_jsonl, read_lines, read_separated
+from ele_core.files.text_tables import NO_FIELD, SEPARATORS, guarded, read_jsonl, read_lines, read_separated
 
 __all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_columns", "read_table"]
 
@@ -125,15 +125,22 @@ def input_places(table: Table, column: str | None, trained: str | None) -> list[
     return table.places([column or FIRST])[0]
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, separator: str = ",") -> str:
-    """Mappings with the same keys as CSV text with a header; `columns` are needed if there may be no rows.
+def as_csv(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] | None = None,
+    separator: str = ",",
+    *,
+    header: bool = True,
+) -> str:
+    """Mappings with the same keys as CSV text; `columns` are needed if there may be no rows.
 
     Texts that a spreadsheet would run are written as `guarded` does.
     """
     names = list(columns or rows[0])
     stream = CsvLines()
     writer = csv.writer(stream, delimiter=separator, lineterminator="\r\n")
-    writer.writerow(map(guarded, names))
+    if header:
+        writer.writerow(map(guarded, names))
     writer.writerows([cell_of(row[name]) for name in names] for row in rows)
     return "".join(stream.lines)
 
@@ -163,27 +170,56 @@ def stream_column(
 ) -> Iterator[Cells]:
     """The cells of one column, `size` at a time: `column` if given; else `usual`, if the file has it; else the first.
 
-    CSV, TSV, JSONL, plain lines and Parquet are streamed; files of other formats are read as a whole first.
+    Formats are streamed as by `stream_tables`.
     """
-    suffix = suffix_of(file)
-    if suffix in REFUSED:
-        raise DataError(REFUSED[suffix], where=file)
 
     def places(names: Sequence[str]) -> list[int]:
         return input_places(Table(file, names, {}), column, usual)
 
-    if suffix in PARQUET:
-        yield from stream_parquet(file, places, size)
-    elif is_text(suffix, readers):
+    for table in stream_tables(file, size, readers, places):
+        yield table.cells(places(table.names)), table.lines
+
+
+def stream_tables(file: str, size: int, readers: Readers | None = None, keep: Keep | None = None) -> Iterator[Table]:
+    """The rows of a file in tables of at most `size`, at least one: all columns, or those that `keep` says.
+
+    CSV, TSV, JSONL, plain lines, Parquet and Arrow are streamed; files of other formats, and standard input, are read
+    as a whole first.
+    """
+    suffix = suffix_of(file)
+    if suffix in REFUSED:
+        raise DataError(REFUSED[suffix], where=file)
+    if suffix in ARROW:
+        yield from stream_arrow(file, suffix, keep or all_columns, size)
+    elif file != "-" and is_text(suffix, readers):
+        names = all_fields(file, size) if suffix in JSONL and keep is None else []
         with text_of(file, newline="" if suffix in SEPARATORS else "\n") as (text, _):
-            for table in text_tables(text, file, suffix, places, size):
-                yield table.cells(places(table.names)), table.lines
+            for table in text_tables(text, file, suffix, keep, size):
+                yield with_fields(table, names) if names else table
     else:
-        table = read_table(file, None, readers)
-        cells = table.cells(places(table.names))
-        for first in range(0, len(cells), size):
-            lines = None if table.lines is None else table.lines[first : first + size]
-            yield as_cells(cells[first : first + size]), lines
+        yield from in_parts(read_table(file, None, readers), size)
+
+
+def all_fields(file: str, size: int) -> list[str]:
+    """The names of all fields of all lines of a JSONL file."""
+    with text_of(file, newline="\n") as (text, _):
+        return list(dict.fromkeys(name for table in read_jsonl(text, file, None, size) for name in table.names))
+
+
+def with_fields(table: Table, names: Sequence[str]) -> Table:
+    """A part of a JSONL file with the fields of the whole; a part without any holds only unreadable lines."""
+    own = dict(zip(table.names, table.columns.values(), strict=True))
+    absent = [NO_FIELD] * len(table) if table.names else table.columns[0]
+    columns = {place: own.get(name, absent) for place, name in enumerate(names)}
+    return dataclasses.replace(table, names=names, columns=columns)
+
+
+def in_parts(table: Table, size: int) -> Iterator[Table]:
+    """A table in tables of at most `size` rows, at least one."""
+    for first in range(0, max(1, len(table)), size):
+        lines = None if table.lines is None else table.lines[first : first + size]
+        columns = {place: column[first : first + size] for place, column in table.columns.items()}
+        yield dataclasses.replace(table, columns=columns, lines=lines)
 
 
 def is_text(suffix: str, readers: Readers | None) -> bool:

@@ -15,13 +15,18 @@ from ele_core.errors import DataError
 from ele_core.files.binary_tables import as_parquet, pyarrow
 from ele_core.files.columns import Cell, Table, Unreadable, as_text, cell_text
 from ele_core.files.tables import JSONL, as_csv, suffix_of
-from ele_core.model.results import COLUMNS, Predictions, rounded, written
+from ele_core.model.results import COLUMNS, CONFIDENCE, EXPECTED, SET_SIZE, Predictions
 
 PARQUET = (".parquet", ".pq")
 UNWRITTEN = (".npy", ".npz", ".arrow", ".feather", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".mat", ".h5", ".hdf5")
 WRITTEN = "Choose .csv, .tsv, .jsonl or .parquet."
 NEIGHBOURS = ("object_row", "object", "rank", "neighbour", "neighbour_row", "distance", "status")
 """The columns of a table of neighbours."""
+
+
+def is_folder(target: str) -> bool:
+    """Whether a table is to be written in parts, into a folder."""
+    return target.endswith("/") or (bool(target) and Path(target).is_dir())
 
 
 def check_target(target: str) -> None:
@@ -38,15 +43,24 @@ def as_numbers(target: str, *, as_json: bool) -> bool:
     return as_json or suffix_of(target) in (*PARQUET, *JSONL)
 
 
-def contents(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], target: str, *, as_json: bool) -> bytes:
-    """The contents of the file `target`: Parquet, JSON lines, TSV or CSV, by its suffix."""
+def contents(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], target: str, *, as_json: bool, header: bool = True
+) -> bytes:
+    """The contents of the file `target`: Parquet, JSON lines, TSV or CSV, by its suffix, or a part of them."""
     suffix = suffix_of(target)
     if suffix in PARQUET:
         return as_parquet(rows, columns, target)
     if as_json or suffix in JSONL:
         return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
     texts = [{name: "" if value is None else as_text(value) for name, value in row.items()} for row in rows]
-    return as_csv(texts, columns, "\t" if suffix == ".tsv" else ",").encode()
+    return as_csv(texts, columns, "\t" if suffix == ".tsv" else ",", header=header).encode()
+
+
+def type_of(column: str) -> str:
+    """The type of a column of predictions in a Parquet file."""
+    if column in ("energy", CONFIDENCE) or column.startswith(EXPECTED):
+        return "double"
+    return "int64" if column == SET_SIZE else "string"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +70,13 @@ class PredictionTable:
     table: Table
     places: Sequence[int]
     """The columns of the inputs."""
+    first: int = 0
+    """The number of rows of the file before those of the table."""
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """The inputs."""
+        return self.table.cells(self.places)
 
     @property
     def kept(self) -> list[str]:
@@ -99,22 +120,12 @@ class PredictionTable:
     def own(self, row: int) -> dict[str, Any]:
         """A row of the file as it was read; a malformed one as its text, in the first column."""
         if not self.table.names:
-            return dict.fromkeys(self.kept, row + 1)
+            return dict.fromkeys(self.kept, self.first + row + 1)
         values = [self.table.columns[place][row] for place in range(len(self.kept))]
         plain = [value.tolist() if hasattr(value, "tolist") else value for value in values]
         if all(isinstance(value, Unreadable) for value in plain):
             plain = [str(plain[0]), *[""] * (len(plain) - 1)]
         return dict(zip(self.kept, plain, strict=True))
-
-    def columns(self, predictions: Predictions) -> list[str]:
-        """All columns that are written."""
-        return [*self.kept, *self.names(predictions.columns).values()]
-
-    def written(self, predictions: Predictions, target: str, *, skip: bool, as_json: bool = False) -> bytes:
-        """The contents of the file `target`: JSON lines, Parquet, TSV or CSV, by its suffix."""
-        form = rounded if as_numbers(target, as_json=as_json) else written
-        rows = self.rows(predictions, form, skip=skip)
-        return contents(rows, self.columns(predictions), target, as_json=as_json)
 
 
 @dataclasses.dataclass(frozen=True)

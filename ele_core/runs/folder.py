@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import shutil
+import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +27,7 @@ from ele_core.model.files import read_header
 from ele_core.model.pretrained import model_folder
 from ele_core.plugins import Registry
 from ele_core.runtime.checkpoint import numbered
+from ele_core.runtime.distributed import Processes
 
 CONFIG = "config.toml"
 DATA = "data.json"
@@ -117,6 +121,49 @@ def finished_folder(folder: Path) -> Path:
         raise ModelError("there is no run here.", where=str(folder), fix=fix)
     regular(folder / CONFIG)
     return folder
+
+
+# -- machines that share no disk ----------------------------------------------------------------------------------
+
+
+def brought(folder: Path, processes: Processes) -> Path:
+    """Return the folder of a run or a model as this process can read it.
+
+    On a machine that does not have what the main process finds there, it is a copy, removed when the process ends.
+    """
+    if processes.count == 1:
+        return folder
+    known = processes.text_from_main(json.dumps(listed(folder) if processes.main else None))
+    here = processes.main or listed(folder) == json.loads(known)
+    if not processes.largest(int(not here)):
+        return folder
+    names = json.loads(known) if processes.main else ()
+    contents = processes.from_main({name: torch.from_numpy(np.fromfile(folder / name, np.uint8)) for name in names})
+    if here:
+        return folder
+    copy = Path(tempfile.mkdtemp(prefix="ele-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    (copy / MODEL).mkdir()
+    for name, content in contents.items():
+        (copy / name).write_bytes(content.numpy().tobytes())
+    if not any((copy / MODEL).iterdir()):  # the run has not finished, or the folder is itself a model
+        (copy / MODEL).rmdir()
+    return copy
+
+
+def listed(folder: Path) -> dict[str, Any]:
+    """Name → size of each file of a run or a model but its report, evaluations and checkpoints; SHA-256 of small ones.
+
+    Where the manifest has equal contents, large files are not compared.
+    """
+    files = [file for each in (folder, folder / MODEL) if each.is_dir() for file in sorted(each.iterdir())]
+    kept = [file for file in files if file.is_file() and file.suffix != ".html" and not file.name.startswith(".")]
+    sizes = {str(file.relative_to(folder)): file.stat().st_size for file in kept}
+    return {name: [size, digest(folder / name) if size <= COMPARED else ""] for name, size in sizes.items()}
+
+
+COMPARED = 1 << 20
+"""Bytes of the largest file that is compared by its contents."""
 
 
 # -- what a training wrote line by line ---------------------------------------------------------------------------

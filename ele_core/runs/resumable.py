@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ele_core.config import RunConfig
@@ -15,7 +16,10 @@ from ele_core.config.diff import DECODING
 from ele_core.errors import Locked
 from ele_core.files.archive import MANIFEST, digest
 from ele_core.files.atomic import locked
+from ele_core.files.tables import suffix_of
+from ele_core.model.predict_file import Parts
 from ele_core.model.pretrained import model_folder
+from ele_core.model.tables import PARQUET, is_folder
 from ele_core.runs.folder import CHECKPOINTS
 from ele_core.runs.training import versions
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
@@ -73,3 +77,21 @@ def resumable(run: Path, key: str, context: Context, every: float = EVERY) -> It
     if context.processes.main:
         with suppress(OSError):  # not empty: other work with the same run is unfinished
             folder.parent.rmdir()
+
+
+@contextmanager
+def parts_in(run: Path, target: str, config: RunConfig, settings: Any, context: Context) -> Iterator[Parts]:
+    """Yield the parts of predictions: those in the folder `target`, or else with the checkpoints of the work.
+
+    Without checkpoints they are in a temporary folder. `settings` are what predictions depend on besides the model.
+    """
+    key, processes = work_key(run, config, settings), context.processes
+    if is_folder(target):
+        yield Parts(Path(target), ".parquet", key, processes)
+        return
+    suffix = suffix_of(target) if suffix_of(target) in PARQUET else ".jsonl"
+    if isinstance(context.work, Checkpoints):
+        yield Parts(context.work.folder / "parts", suffix, key, processes)
+        return
+    with TemporaryDirectory() as folder:
+        yield Parts(Path(folder), suffix, key, processes)

@@ -139,17 +139,19 @@ class Run(Opened):
         callbacks: Sequence[Callback] = (),
         every: float = EVERY,
         surrogate_from: Run | None = None,
+        again: bool = False,
     ) -> Run:
         """Train into `folder`, which must be new or empty; nothing is written before the data are checked.
 
         `callbacks` are notified of events; `every` is the time between checkpoints in seconds; `surrogate_from` is a
-        run whose trained surrogate is used instead of training a new one.
+        run whose trained surrogate is used instead of training a new one. With `again`, a run that was begun in
+        `folder` with the same data and options is continued.
         """
         config, folder, told = as_config(config), Path(folder), with_callbacks(monitor or Monitor(), callbacks)
         with process_group() as processes:
             context = context_for(config, told, processes)
-            trained = start(config, folder, context, surrogate_from=surrogate_from, every=every)
-        return cls._trained(folder, config.registry, *trained)
+            trained = start(config, folder, context, surrogate_from=surrogate_from, every=every, again=again)
+            return cls._trained(layout.brought(folder, processes), config.registry, *trained)
 
     @classmethod
     def resume(
@@ -165,21 +167,26 @@ class Run(Opened):
     ) -> Run:
         """Continue a training that was stopped; with `accept_changes`, `overrides` may change training options."""
         folder, told = Path(folder), with_callbacks(monitor or Monitor(), callbacks)
-        if not layout.unfinished(folder):
-            run = cls(folder, registry)
-            if differ := changes(
-                training_options(run.config), training_options(layout.read_config(folder, overrides, registry))
-            ):
-                what = f"this run has finished, its training options cannot change: {'; '.join(differ.values())}."
-                raise ModelError(what, where=str(folder), fix="Train again in another folder.")
-            layout.remove_checkpoints(folder)
-            told.message("this run has finished already: there is nothing to do")
-            return run
         with process_group() as processes:
+            folder = layout.brought(folder, processes)
+            if not layout.unfinished(folder):
+                return cls._finished(folder, overrides, registry, told)
             config = layout.read_config(folder, overrides, registry)
             context = context_for(config, told, processes)
             trained = resume(config, folder, context, accept_changes=accept_changes, every=every)
-        return cls._trained(folder, config.registry, *trained)
+            return cls._trained(layout.brought(folder, processes), config.registry, *trained)
+
+    @classmethod
+    def _finished(cls, folder: Path, overrides: Overrides, registry: Registry | None, monitor: Monitor) -> Run:
+        """Return a run that has finished, unless `overrides` would change its training."""
+        run = cls(folder, registry)
+        then, now = run.config, layout.read_config(folder, overrides, registry)
+        if differ := changes(training_options(then), training_options(now)):
+            what = f"this run has finished, its training options cannot change: {'; '.join(differ.values())}."
+            raise ModelError(what, where=str(folder), fix="Train again in another folder.")
+        layout.remove_checkpoints(folder)
+        monitor.message("this run has finished already: there is nothing to do")
+        return run
 
     @classmethod
     def _trained(cls, folder: Path, registry: Registry, model: Model, prepared: Prepared) -> Run:

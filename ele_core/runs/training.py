@@ -33,13 +33,16 @@ from ele_core.runs.folder import (
     DATA,
     IDENTITY,
     MODEL,
+    brought,
     check_free,
     read_config,
+    remove_checkpoints,
     seal_journal,
     unfinished,
 )
 from ele_core.runtime.checkpoint import EVERY, Checkpoints
 from ele_core.runtime.context import Context
+from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Callbacks, FileMonitor
 from ele_core.runtime.work import Snapshot, Stop
 
@@ -52,17 +55,29 @@ SAMPLED = 10_000
 
 
 def start(
-    config: RunConfig, folder: Path, context: Context, *, surrogate_from: Run | None = None, every: float = EVERY
+    config: RunConfig,
+    folder: Path,
+    context: Context,
+    *,
+    surrogate_from: Run | None = None,
+    every: float = EVERY,
+    again: bool = False,
 ) -> Trained:
-    """Train into a new folder; nothing is written before the data are read and the model is assembled."""
-    if context.processes.main:
+    """Train into a new folder; nothing is written before the data are read and the model is assembled.
+
+    `again`: a run in the folder that was begun with the same data and options is continued; if it has finished, its
+    model is loaded.
+    """
+    found = again and found_in(folder, context.processes)
+    if context.processes.main and not found:
         check_free(folder)
     prepared, model = ready(config, context)
     context.monitor.message(summary(prepared))
-    surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
-    donor = None if surrogate_from is None else surrogate_from.folder.resolve().name
-    begin(folder, prepared, context, surrogate, donor)
-    return train_in(folder, model, prepared, context, begun=True, every=every), prepared
+    if not found:
+        surrogate = None if surrogate_from is None else surrogate_from.surrogate_for(prepared.config)
+        donor = None if surrogate_from is None else surrogate_from.folder.resolve().name
+        begin(folder, prepared, context, surrogate, donor)
+    return train_in(folder, model, prepared, context, begun=not found, every=every), prepared
 
 
 def resume(
@@ -96,22 +111,34 @@ def fit(
     if folder is None:
         with Callbacks(context.monitor).training():
             return train.fit(model, prepared, context)
-    if (folder / MODEL).is_dir() and (folder / IDENTITY).is_file():
-        return finished(folder, prepared, context)
-    begun = not unfinished(folder)
-    if begun:
+    found = found_in(folder, context.processes)
+    if not found:
         if context.processes.main:
             check_free(folder)
         begin(folder, prepared, context)
     advice = "Call fit again with the same arguments."
-    return train_in(folder, model, prepared, context, begun=begun, every=every, advice=advice)
+    return train_in(folder, model, prepared, context, begun=not found, every=every, advice=advice)
+
+
+def found_in(folder: Path, processes: Processes) -> bool:
+    """Whether the main process finds a run in the folder, finished or not."""
+    return bool(
+        processes.largest(int(processes.main and all((folder / each).is_file() for each in (CONFIG, IDENTITY))))
+    )
+
+
+def finished_in(folder: Path, processes: Processes) -> bool:
+    """Whether the main process finds a finished run in the folder."""
+    return bool(processes.largest(int(processes.main and (folder / MODEL).is_dir())))
 
 
 def finished(folder: Path, prepared: Prepared, context: Context) -> Model:
     """Load the model of a training that has finished with the same data and options; how it decodes may differ."""
-    check_resumable(folder, prepared, context, accept_changes=False)
+    if context.processes.main:
+        check_resumable(folder, prepared, context, accept_changes=False)
+        remove_checkpoints(folder)
     context.monitor.message(f"{folder}: this run has finished already, loading its model")
-    model = load_model(folder / MODEL, context.device, prepared.config.registry)
+    model = load_model(brought(folder, context.processes) / MODEL, context.device, prepared.config.registry)
     config = prepared.config
     if config.selection.decoders:  # the decoder was chosen after the training
         config = config.model_copy(update={"decoder": model.config.decoder})
@@ -182,16 +209,18 @@ def train_in(
     """Train a model in a folder that `begin` created, from its last checkpoint if there is one, and save it there.
 
     `begun`: this process has just created the folder, so nothing can have changed since. Of several processes only the
-    main one writes.
+    main one reads and writes the folder: others may be on machines without it. If the training has finished, the model
+    is loaded.
     """
     processes = context.processes
     checkpoints = folder / CHECKPOINTS
     advice = advice or f"Continue with: ele resume {folder}"
+    if finished_in(folder, processes):
+        return finished(folder, prepared, context)
     with locked(checkpoints / "lock", "training") if processes.main else nullcontext(), Stop().listening() as stop:
-        if processes.largest(int(processes.main and not unfinished(folder))):
-            # finished by another process, before this one had the lock
-            return load_model(folder / MODEL, context.device, prepared.config.registry)
-        if not begun:
+        if finished_in(folder, processes):  # by another process, before this one had the lock
+            return finished(folder, prepared, context)
+        if not begun and processes.main:
             check_resumable(folder, prepared, context, accept_changes)
         journal = FileMonitor(folder)
         work = Checkpoints(

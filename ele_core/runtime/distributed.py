@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import atexit
 import datetime
+import hashlib
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +20,7 @@ from torch import Tensor, nn
 
 from ele_core.errors import EleError, ProcessError
 from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.launchers import group_size
 from ele_core.runtime.work import as_bytes, from_bytes
 
 Rows = TypeVar("Rows", Tensor, Tensors)
@@ -203,11 +207,11 @@ class Gather(torch.autograd.Function):
 
 @contextmanager
 def process_group() -> Iterator[Processes]:
-    """The group that torchrun's environment variables describe; a group of one process if there are none.
+    """The group that the launcher's environment variables describe; a group of one process if there are none.
 
     A failing process publishes its reason for the others, whose own errors would only say that the connection is lost.
     """
-    if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if group_size() == 1:
         yield Processes()
         return
     group = the_group()
@@ -229,14 +233,41 @@ def the_group() -> Group:
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
 
-    shared, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
-    shared.set_timeout(TIMEOUT)
-    store = dist.PrefixStore("ele", shared)  # type: ignore[attr-defined]
-    if not dist.is_initialized():
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
-        atexit.register(dist.destroy_process_group)
+    try:
+        shared, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
+        shared.set_timeout(TIMEOUT)
+        store = dist.PrefixStore(f"ele/{attempt(shared, rank, count)}", shared)  # type: ignore[attr-defined]
+        if not dist.is_initialized():
+            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+            dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
+            atexit.register(dist.destroy_process_group)
+    except RuntimeError as error:
+        what = f"could not join the other processes: {str(error).splitlines()[0]}."
+        where = f"process {os.environ['RANK']} of {os.environ['WORLD_SIZE']}"
+        raise ProcessError(what, where=where, fix="Check that all of them run, and MASTER_ADDR.") from error
     return Group(store)
+
+
+def attempt(store: Any, rank: int, count: int) -> str:
+    """A name that the processes started together agree on, and that no earlier process knew.
+
+    A launcher that starts processes again may keep its store, with what the earlier ones left in it, and may count
+    restarts differently on each machine. So each process publishes a name of its own, and a digest of all names that it
+    sees; they agree once all digests are equal. A digest that an earlier process left holds another name of this one.
+    """
+    ranks = range(count)
+    names, digests = [f"ele/name/{each}" for each in ranks], [f"ele/names/{each}" for each in ranks]
+    store.set(names[rank], uuid.uuid4().hex)
+    deadline = time.monotonic() + TIMEOUT.total_seconds()
+    while time.monotonic() < deadline:
+        store.wait(names, TIMEOUT)
+        own = hashlib.sha256(b" ".join(store.multi_get(names))).hexdigest()
+        store.set(digests[rank], own)
+        store.wait(digests, TIMEOUT)
+        if all(each.decode() == own for each in store.multi_get(digests)):
+            return own
+        time.sleep(0.05)
+    raise RuntimeError("another process was started, but does not answer")
 
 
 def report_failure(group: Group, reason: str) -> None:
@@ -267,9 +298,12 @@ def serialised(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def local_device(name: str) -> str:
-    """The device called `name`; `cuda` is this process's own GPU if several processes share a machine."""
-    rank = os.environ.get("LOCAL_RANK")
-    return f"cuda:{rank}" if name == "cuda" and rank is not None else name
+    """The device called `name`; `cuda` is this process's own GPU if several processes share a machine.
+
+    A launcher may show each process only its own GPU, which is then number 0.
+    """
+    rank, seen = os.environ.get("LOCAL_RANK"), torch.cuda.device_count() if name == "cuda" else 0
+    return f"cuda:{int(rank) % seen}" if seen and rank is not None else name
 
 
 def environment(rank: int, count: int, address: str, port: int) -> Sequence[tuple[str, str]]:

@@ -55,6 +55,29 @@ class Work:
         """Save the result; `closes` drops the states of unfinished parts and of parts that this result includes."""
 
 
+class PartOfWork(Work):
+    """A part of longer work, whose pieces have names of their own there."""
+
+    def __init__(self, whole: Work, name: str) -> None:
+        self.whole = whole
+        self.name = name
+
+    def saved(self, name: str) -> Snapshot | None:
+        return self.whole.saved(self._named(name))
+
+    def step(self, name: str, snapshot: Callable[[], Snapshot]) -> None:
+        self.whole.step(self._named(name), snapshot)
+
+    def keep(self, name: str, snapshot: Snapshot) -> None:
+        self.whole.keep(self._named(name), snapshot)
+
+    def finish(self, name: str, snapshot: Callable[[], Snapshot], *, closes: bool = False) -> None:
+        self.whole.finish(self._named(name), snapshot, closes=closes)
+
+    def _named(self, name: str) -> str:
+        return f"{name} of {self.name}"
+
+
 def as_bytes(value: Any) -> Tensor:
     """A JSON value as a tensor of bytes, to be stored or sent with tensors."""
     return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)

@@ -115,6 +115,20 @@ def test_an_unfinished_run_is_named_by_every_command(config, stopped_run):
     assert "there is an unfinished run. Continue with: ele resume" in again.stderr
 
 
+def test_a_training_that_may_be_started_again_continues_and_is_not_trained_twice(config, stopped_run, undisturbed):
+    done = here("train", config, "-o", stopped_run, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_same(undisturbed, stopped_run)
+    before = (stopped_run / "model" / "manifest.json").stat().st_mtime_ns
+    again = here("train", config, "-o", stopped_run, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert "this run has finished already, loading its model" in again.stderr
+    assert (stopped_run / "model" / "manifest.json").stat().st_mtime_ns == before
+    other = here("train", config, "-o", stopped_run, "--resume", "--seed", 4)
+    assert other.returncode == 1
+    assert "the configuration has changed: seed: 3 → 4." in other.stderr
+
+
 def test_the_checkpoint_before_a_damaged_one_stays_after_the_next(stopped_run):
     number = checkpoint(stopped_run)
     (last_checkpoint(stopped_run) / "state.json").write_text("{")
@@ -252,6 +266,34 @@ def test_a_finished_run_has_nothing_to_resume(undisturbed):
     changed = here("resume", undisturbed, "--set", "surrogate.dim=8")
     assert changed.returncode == 1
     assert "this run has finished, its training options cannot change: surrogate.dim: 16 → 8." in changed.stderr
+
+
+def test_a_killed_prediction_goes_on_without_repeating_a_finished_block(undisturbed, tmp_path):
+    pytest.importorskip("pyarrow")
+    words, parts = tmp_path / "words.txt", tmp_path / "parts"
+    words.write_text("".join(f"{ten} {one}\n" for ten in ("twenty", "forty") for one in ("one", "two")) * 10_000)
+    command = ["predict", undisturbed, words, "--decoder", "candidates"]
+    process = start(*command, "-o", f"{parts}/")
+    while not (parts / "part-00000001.parquet").exists():
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    assert ended(process)[0] == -signal.SIGKILL
+    before = {part: part.stat().st_mtime_ns for part in sorted(parts.glob("part-*"))}
+    assert 2 <= len(before) < 5
+    for target in (f"{parts}/", tmp_path / "whole.parquet"):
+        assert here(*command, "-o", target).returncode == 0
+    assert before == {part: part.stat().st_mtime_ns for part in before}
+    found = [row for part in sorted(parts.iterdir()) for row in rows_of(part)]
+    whole = rows_of(tmp_path / "whole.parquet")
+    assert len(whole) == 40_000
+    assert [{**row, "unlike_training": ""} for row in whole] == found
+
+
+def rows_of(file: Path) -> list[dict[str, object]]:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_table(file).to_pylist()
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):

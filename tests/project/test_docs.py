@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from pages import ROOT, ele_commands, run_python, wrong_with
+import yaml
+from pages import ROOT, blocks, ele_commands, run_python, wrong_with
 
 import ele_core
 from ele_core.cli import cli
@@ -263,6 +264,33 @@ assert len(limited.predict(words[:3])) == 3
 def test_commands_on_the_pages_exist(page):
     wrong = [f"line {line}: {problem}" for line, words in ele_commands(page) if (problem := wrong_with(cli, words))]
     assert not wrong, f"{page.relative_to(ROOT)}: {wrong}"
+
+
+def test_the_recipes_for_clusters_are_whole():
+    page = DOCS / "how-to" / "many-processes.md"
+    (slurm,), recipes = blocks(page, "bash"), [yaml.safe_load(block.code) for block in blocks(page, "yaml")]
+    sky = next(recipe for recipe in recipes if "run" in recipe)
+    job = next(recipe for recipe in recipes if recipe.get("kind") == "PyTorchJob")
+    assert sky["num_nodes"] > 1
+    assert {"name", "mode"} <= sky["file_mounts"]["/runs"].keys()
+    replicas = job["spec"]["pytorchReplicaSpecs"]
+    assert set(replicas) == {"Master", "Worker"}
+    pods = [replica["template"]["spec"]["containers"][0] for replica in replicas.values()]
+    assert {pod["name"] for pod in pods} == {"pytorch"}  # the name that the operator looks for
+    mounted = {mount["name"] for mount in pods[0]["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in replicas["Master"]["template"]["spec"]["volumes"]}
+    for script in (slurm.code, sky["setup"], sky["run"]):
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    scripts = [script.replace("\\\n", " ").replace("-m ele_core", "ele") for script in (slurm.code, sky["run"])]
+    commands = [
+        line.partition(" ele ")[2].split() for script in scripts for line in script.splitlines() if " ele " in line
+    ]
+    commands += [pod["command"][1:] for pod in pods]
+    assert len(commands) == 4
+    for words in commands:
+        assert {"train", "-o", "--resume"} <= set(words)
+        assert not wrong_with(cli, words)
 
 
 def test_the_architecture_page_lists_the_layers_that_are_enforced():

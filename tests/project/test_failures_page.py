@@ -41,6 +41,9 @@ CHECKED_BY = {
     "another number of processes": "test_a_run_goes_on_with_another_number_of_processes_and_says_what_differs",
     "an evaluation is stopped": "test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again",
     "predictions are stopped": "test_predictions_that_are_stopped_go_on_when_they_are_asked_for_again",
+    "predictions are killed": "test_a_killed_prediction_goes_on_without_repeating_a_finished_block",
+    "a folder with the parts of other predictions": "test_a_folder_with_other_predictions_is_refused",
+    "a process of `torchrun --max-restarts` is killed": "test_a_killed_worker_is_replaced_and_no_byte_differs",
     "the file for predictions cannot be written": "test_what_was_decoded_is_not_lost_where_it_cannot_be_written",
     "the run folder cannot be written": "test_a_run_that_cannot_be_written_still_predicts",
     "two training runs start in one folder at the same time": (

@@ -9,7 +9,8 @@ from ele_core.data import objects
 from ele_core.files.columns import Table
 from ele_core.model import predict as predicting
 from ele_core.model.predict import Request, predict, predict_texts
-from ele_core.model.tables import PredictionTable
+from ele_core.model.results import rounded
+from ele_core.model.tables import PredictionTable, contents
 
 
 @pytest.fixture
@@ -68,10 +69,12 @@ def test_numbers_are_numbers_until_a_table_is_written(predictor):
     assert [type(row["energy"]) for row in cells] == [float, type(None), float]
     assert [row["energy"] for row in found.rows()] == [f"{cells[0]['energy']:.6g}", "", f"{cells[2]['energy']:.6g}"]
     table = PredictionTable(Table("x.csv", ["name"], {0: ["one", "", "two"]}), [0])
-    lines = table.written(found, "x.jsonl", skip=False).decode().splitlines()
+    rows, columns = table.rows(found, rounded, skip=False), [*table.kept, *table.names().values()]
+    lines = contents(rows, columns, "x.jsonl", as_json=False).decode().splitlines()
     assert [json.loads(line)["energy"] for line in lines] == [
         float(f"{cells[0]['energy']:.6g}"),
         None,
         float(f"{cells[2]['energy']:.6g}"),
     ]
-    assert table.written(found, "x.csv", skip=False).decode().splitlines()[0] == "name,input,prediction,energy,status"
+    text = contents(rows, columns, "x.csv", as_json=False).decode()
+    assert text.splitlines()[0] == "name,input,prediction,energy,status"
