@@ -105,6 +105,9 @@ def split_rows(folder: Path, used: Mapping[str, Any], count: int) -> list[Tensor
     if not all(type(row) is int and 0 <= row < count for rows in lists for row in rows):
         what = f"damaged: a split is a list of rows, each from 0 to {count - 1}."
         raise ModelError(what, where=str(folder / DATA))
+    if not used["train"] or len({row for rows in lists for row in rows}) != sum(map(len, lists)):
+        what = "damaged: there are no training rows, or a row is listed twice."
+        raise ModelError(what, where=str(folder / DATA))
     return [torch.tensor(rows, dtype=torch.long) for rows in lists]
 
 
@@ -173,6 +176,14 @@ def changed_files(folder: Path) -> list[str]:
     entries = {name: files.get(name) for name in SEALED}
     written = {name: entry.get("sha256") if isinstance(entry, dict) else None for name, entry in entries.items()}
     return [name for name in SEALED if written[name] != (digest(folder / name) if (folder / name).exists() else None)]
+
+
+def require_unchanged(folder: Path) -> None:
+    """Refuse a run whose configuration or rows are not those of the training: what it measures would not be true."""
+    if differ := [name for name in changed_files(folder) if name in (MANIFEST, CONFIG, DATA)]:
+        what = f"{' and '.join(differ)} changed after the training: what would be measured is not this run."
+        fix = "Restore the files, or train again. To decode otherwise, use --set."
+        raise ModelError(what, where=str(folder), fix=fix)
 
 
 # -- signatures ---------------------------------------------------------------------------------------------------

@@ -219,8 +219,9 @@ class Run(Opened):
         return self._prepared
 
     def _read_data(self, context: Context) -> Prepared:
-        prepared = prepare(self.config, context)
         used = self.provenance
+        layout.require_unchanged(self.folder)
+        prepared = prepare(self.config, context)
         if used["fingerprint"] != prepared.data.fingerprint:
             what = f"{prepared.data.source} has changed since the training."
             fix = "Evaluate on the data it was trained with, or train again."
@@ -271,6 +272,7 @@ class Run(Opened):
         self, split: str, limit: int | None, oracle: bool, overrides: Overrides = (), given: Sequence[str] = ()
     ) -> StoredEvaluation | None:
         """Return the evaluation that `evaluate` with these arguments would repeat; loads no model and no data."""
+        layout.require_unchanged(self.folder)
         settings = settings_of(split, limit, oracle, given)
         return find(self.folder, work_key(self.folder, self.decoding_config(overrides), settings))
 

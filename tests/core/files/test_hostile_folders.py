@@ -32,6 +32,7 @@ from ele_core import StructuredPredictor
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.errors import EleError
 from ele_core.files.archive import MANIFEST, seal
+from ele_core.runs.measurements import changed, load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.checkpoint import STATE, TENSORS, Checkpoints, read
 from ele_core.runtime.context import Context
@@ -813,6 +814,20 @@ def test_hostile_data_of_a_run_are_refused(run: Path, text: str) -> None:
 def test_data_of_a_run_that_are_no_plain_file_are_not_opened(run: Path, attack: Attack) -> None:
     attack(run / "data.json")
     refused(lambda: Run(run).data(Context(0, torch.device("cpu"), Monitor())), "data.json")
+
+
+NOWHERE = ("missing", "a link to nowhere", "a link to itself")
+"""The attacks after which nothing has the name."""
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+@table({name: attack for name, attack in NO_FILES.items() if name not in NOWHERE})
+def test_an_evaluation_that_is_no_plain_file_is_not_opened(run: Path, suffix: str, attack: Attack) -> None:
+    Run(run).evaluate(limit=2, overrides=["decoder=candidates"])
+    file = (run / "predictions" / "test-candidates").with_suffix(suffix)
+    attack(file)
+    refused(lambda: load_all(run), file.name)
+    refused(lambda: changed(run), file.name)
 
 
 # -- what a load does besides -------------------------------------------------------------------------------------
