@@ -55,7 +55,8 @@ from ele_core.cli import options
     type=click.Choice(["raise", "skip", "null"]),
     default="null",
     show_default=True,
-    help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
+    help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null). "
+    "Candidates that cannot be used are listed and omitted, or with `raise` refused.",
 )
 @options.output_table
 @options.decoding
@@ -96,9 +97,10 @@ def predict(
     from ele_core.display.text import harmless
     from ele_core.errors import ConfigError, counted
     from ele_core.files.atomic import write_bytes
-    from ele_core.files.tables import FIRST, input_places, read_columns, read_table
+    from ele_core.files.columns import FIRST
+    from ele_core.files.tables import input_places, read_table
     from ele_core.model.constraints import from_options
-    from ele_core.model.predict import Request, candidates_from_texts, predict_texts
+    from ele_core.model.predict import Request, candidates_from, predict_texts
     from ele_core.model.tables import PredictionTable, check_target
     from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
     from ele_core.model.trust.sets import promised
@@ -120,16 +122,16 @@ def predict(
         trained = model.config.data.input if model.config.data else None
         answer = PredictionTable(table, input_places(table, column, trained))
         bound = from_options(model.space, constraints, table)
-        choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
+        choices = read_table(candidates, [FIRST], known) if candidates else None
         context = context_for(model.config, console.monitor(), processes)
         settings: dict[str, object] = {
             "inputs": table.digest,
             "column": column,
-            "candidates": choices_data,
+            "candidates": choices.digest if choices is not None else None,
             "top_k": top_k,
         }
         settings |= {"constraints": constraints} if constraints else {}
-        chosen = candidates_from_texts(model, choices[0]) if choices else None
+        chosen = candidates_from(model, choices, context.monitor, on_error=on_error) if choices is not None else None
         with opened.resumable(model, settings, context) as resumable:
             predictions = predict_texts(
                 model,
