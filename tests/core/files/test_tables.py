@@ -234,8 +234,8 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(tmp_path, monk
         ("a.pkl", "can run any code"),
         ("a.mat", "writetable"),
         ("a.h5", "numpy.savez"),
-        ("a.parquet", "not a .parquet file"),
-        ("a.feather", "not a .feather file"),
+        ("a.parquet", "not a whole .parquet file"),
+        ("a.feather", "not a whole .feather file"),
     ],
 )
 def test_formats_that_are_not_read_are_refused_with_the_way_out(tmp_path, name, way_out):
