@@ -277,3 +277,9 @@ def test_a_table_without_pandas_says_how_to_install_it(predictor, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"this needs the package pandas.*pip install pandas"):
         predictor.to_dataframe(["one"])
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 63, 10**30])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(ConfigError, match="seed: should be"):
+        quick(seed=seed).fit(TEXTS, ["1", "2", "3", "4"])
