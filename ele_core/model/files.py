@@ -146,7 +146,7 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     if sealed(folder, "candidates.safetensors"):
         model.candidates = read_candidates(folder / "candidates.safetensors", model, device)
     if sealed(folder, CALIBRATION):
-        model.calibration = read_calibration(folder)
+        model.calibration = read_calibration(folder, model.space)
     return model
 
 
