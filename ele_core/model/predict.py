@@ -129,6 +129,7 @@ def answer(model: Model, asked: Asked, request: Request, context: Context) -> Pr
         list_sets=request.promise is not None,
         least_confidence=request.least_confidence,
         input_space=model.inputs if asked.objects else None,
+        constrained=constraints is not None,
     )
 
 

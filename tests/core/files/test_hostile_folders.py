@@ -278,6 +278,8 @@ CANDIDATES = {
     "embeddings of three dimensions": candidates(embeddings=lambda e: e[:, :, None]),
     "embeddings NaN": candidates(embeddings=lambda e: e * torch.nan),
     "embeddings infinite": candidates(embeddings=lambda e: e / 0),
+    "embeddings at infinite distances": candidates(embeddings=lambda e: torch.full_like(e, 3e38)),
+    "one embedding at infinite distances": candidates(embeddings=lambda e: e.index_fill(0, torch.tensor([1]), 3e38)),
     **{
         f"embeddings {dtype}": candidates(embeddings=methodcaller("to", dtype))
         for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.float8_e4m3fn)
@@ -955,6 +957,7 @@ PERMUTED = {
     "turned round": candidates(embeddings=lambda e: e.flip(0)),
     "rotated by one": candidates(embeddings=lambda e: e.roll(1, 0)),
     "all alike": candidates(embeddings=lambda e: e[:1].expand_as(e)),
+    "longer": candidates(embeddings=lambda e: 1.5 * e),
     "mirrored": candidates(embeddings=lambda e: -e),
     "structures exchanged": candidates(tokens=lambda t: t.flip(0)),
 }
