@@ -127,10 +127,11 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def fresh_folder(beside: Path) -> Iterator[Path]:
-    """A temporary folder beside another, removed if the block fails."""
+    """A temporary folder beside another, removed if the block fails; after a kill, by the next that is made there."""
     with naming(beside):
         make_folder(beside.parent)
-        temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}."))
+        remove_abandoned(beside)
+        temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=own_prefix(beside)))
     try:
         temporary.chmod(0o755)
         yield temporary
@@ -142,7 +143,7 @@ def fresh_folder(beside: Path) -> Iterator[Path]:
 def remove_unfinished(parent: Path, name: str) -> None:
     """Remove temporary folders that a killed process left for folders with names that match the regex `name`."""
     for path in parent.glob(".*"):
-        if re.fullmatch(rf"\.{name}\.[a-z0-9_]{{8}}", path.name) and path.is_dir() and not path.is_symlink():
+        if re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}-\d+-[a-z0-9_]{{8}}", path.name) and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -81,7 +81,8 @@ def test_a_new_folder_never_takes_the_place_of_another(tmp_path):
 
 
 def test_only_what_a_killed_process_left_is_removed(tmp_path):
-    left, others = [".000012.abcd_1x9", ".000013.zzzzzzzz"], [".000012.old.abcd1234", "000012", ".hidden", ".git"]
+    left = [".000012.0123abcd-7-abcd_1x9", ".000013.ffffffff-12345-zzzzzzzz"]
+    others = [".000012.old.abcd1234", "000012", ".hidden", ".git"]
     for name in (*left, *others):
         (tmp_path / name).mkdir()
     remove_unfinished(tmp_path, r"\d+")
