@@ -95,7 +95,7 @@ def predict(
     """
     from ele_core.data.objects import readers
     from ele_core.display.text import harmless
-    from ele_core.errors import ConfigError, counted
+    from ele_core.errors import ConfigError, command, counted
     from ele_core.files.atomic import write_bytes
     from ele_core.files.columns import FIRST
     from ele_core.files.tables import input_places, read_table
@@ -145,7 +145,7 @@ def predict(
             if said := answer.renamed(predictions):
                 context.monitor.message(said)
             if model.calibration is None:
-                context.monitor.message(f"{UNCALIBRATED}. Add one: ele calibrate {run}")
+                context.monitor.message(f"{UNCALIBRATED}. Add one: {command('calibrate', run)}")
             elif said := without_confidence(model, None, choices, bound):
                 context.monitor.message(said)
             elif min_confidence:

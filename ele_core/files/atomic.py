@@ -25,8 +25,11 @@ def write_text(file: Path, text: str) -> None:
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write a file atomically, as `write_text`."""
+    """Write a file atomically, as `write_text`; what is no regular file, such as a pipe or a device, is written to."""
     with naming(file):
+        if special(file):
+            file.write_bytes(content)
+            return
         make_folder(file.parent)
         remove_abandoned(file)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=own_prefix(file))
@@ -42,6 +45,12 @@ def write_bytes(file: Path, content: bytes) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def special(file: Path) -> bool:
+    """Whether there is something that a file must not take the place of: a device, a pipe, a socket, or a link to one."""
+    system = file.absolute().parts[1:2] in (("dev",), ("proc",))  # with links to what a process has opened
+    return file.exists() and not file.is_dir() and (system or not file.is_file())
 
 
 @contextmanager

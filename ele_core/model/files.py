@@ -33,6 +33,7 @@ from ele_core.files.atomic import replace_folder, write_text
 from ele_core.files.signatures import SIGNATURE, changed, read_key, sign
 from ele_core.interfaces import InputSpace, Learner, OutputSpace, Surrogate
 from ele_core.model.model import Model
+from ele_core.model.pretrained import refuse_installed
 from ele_core.model.trust.calibration import TENSORS as CALIBRATION
 from ele_core.model.trust.calibration import read_calibration, save_calibration
 from ele_core.networks import NetworkLearner
@@ -177,6 +178,7 @@ def check_replaceable(folder: Path) -> None:
     """Refuse to overwrite a folder that is not a model or empty: a mistaken path would delete the user's files."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
+    refuse_installed(folder)
     try:
         read_header(folder)
     except ModelError:

@@ -16,12 +16,12 @@ from torch import Tensor
 from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import Overrides, RunConfig
-from ele_core.errors import ConfigError, ModelError, UnknownComponent
+from ele_core.errors import ConfigError, ModelError, UnknownComponent, command
 from ele_core.files.archive import MANIFEST, brief, digest, read_json, read_text, regular, write_manifest
 from ele_core.files.signatures import SIGNATURE, sign, signed_files
 from ele_core.files.signatures import changed as changed_since
 from ele_core.model.files import read_header
-from ele_core.model.pretrained import model_folder
+from ele_core.model.pretrained import model_folder, refuse_installed
 from ele_core.plugins import Registry
 from ele_core.runtime.checkpoint import numbered
 
@@ -43,7 +43,7 @@ LARGEST_DATA = 1 << 30
 def check_free(folder: Path) -> None:
     """Refuse a folder that is not empty or cannot be created."""
     if unfinished(folder):
-        fix = f"Continue with: ele resume {folder}. Or choose another folder, or remove this one."
+        fix = f"Continue with: {command('resume', folder)}. Or choose another folder, or remove this one."
         raise ModelError("there is an unfinished run.", where=str(folder), fix=fix)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         fix = "Choose another with -o, or remove it."
@@ -111,10 +111,16 @@ def split_rows(folder: Path, used: Mapping[str, Any], count: int) -> list[Tensor
     return [torch.tensor(rows, dtype=torch.long) for rows in lists]
 
 
+def require_finished(folder: Path) -> None:
+    """Refuse a run that has no model yet."""
+    if unfinished(folder):
+        fix = f"Finish it with: {command('resume', folder)}"
+        raise ModelError("this run has not finished.", where=str(folder), fix=fix)
+
+
 def finished_folder(folder: Path) -> Path:
     """Return `folder` if it holds a finished run; refuse anything else."""
-    if unfinished(folder):
-        raise ModelError("this run has not finished.", where=str(folder), fix=f"Finish it with: ele resume {folder}")
+    require_finished(folder)
     if not (folder / CONFIG).is_file() or not (folder / MODEL).is_dir():
         fix = "Give a folder that `ele train -o FOLDER` wrote."
         raise ModelError("there is no run here.", where=str(folder), fix=fix)
@@ -191,9 +197,9 @@ def require_unchanged(folder: Path) -> None:
 
 def sign_run(folder: Path, key: bytes) -> list[Path]:
     """Sign the model of a run, its records and its evaluations so far, or a saved model; return the signatures."""
-    if unfinished(folder):
-        raise ModelError("this run has not finished.", where=str(folder), fix=f"Finish it with: ele resume {folder}")
+    require_finished(folder)
     model = model_folder(folder)
+    refuse_installed(model)
     read_header(model)  # refuses a folder without a model
     sign(model, [MANIFEST], key)
     if model == folder:

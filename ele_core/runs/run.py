@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ele_core.interfaces import OutputSpace
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import load_model, read_config
 from ele_core.model.model import Model
-from ele_core.model.pretrained import model_folder
+from ele_core.model.pretrained import installed_name, model_folder
 from ele_core.plugins import Registry
 from ele_core.runs import folder as layout
 from ele_core.runs.measurements import MeasuredBaselines, Settings, StoredEvaluation, find, settings_of, store
@@ -105,8 +105,10 @@ class Opened:
     ) -> AbstractContextManager[Context]:
         """Return a context for long work with the model, which continues after a stop if it is started again.
 
-        `settings` are everything else that the results depend on.
+        `settings` are everything else that the results depend on. Nothing is written beside an installed model.
         """
+        if installed_name(self.folder) is not None:
+            return nullcontext(context)
         return resumable(self.folder, work_key(self.folder, model.config, settings), context, every)
 
     @property
