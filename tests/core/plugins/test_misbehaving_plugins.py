@@ -23,6 +23,7 @@ from ele_core.networks import Backbone
 from ele_core.plugins import Record, Registry, hookimpl
 from ele_core.plugins.contained import blamed, contained, noted
 from ele_core.sources import Task
+from ele_core.testing.common import section_of
 from ele_core.types import Variant
 
 OURS = "explicit-loss-embedding"
@@ -56,6 +57,14 @@ def test_a_component_of_ele_itself_keeps_its_name_and_the_other_is_chosen_by_its
     assert f"{clash}'good' is that of core (explicit-loss-embedding 1.0), the other is chosen by intruder:good." in (
         listing(registry)
     )
+
+
+def test_the_checks_call_a_component_with_a_name_of_ours_by_its_plugin(site: Site) -> None:
+    site.install(OURS, GOOD, plugin="core")
+    site.install("intruder", GOOD.replace("FakeDecoder", "PlainDecoder"))
+    registry = site.registry()
+    names = {name: section_of(registry.create("decoder", name))["name"] for name in registry.names("decoder")}
+    assert names == {"good": "good", "intruder:good": "intruder:good"}
 
 
 def test_of_two_other_plugins_each_is_chosen_by_its_own_name(site: Site) -> None:
