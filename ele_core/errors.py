@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -122,6 +123,11 @@ class Interrupted(EleError):
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """A count with its noun: `1 row`, `1,200 rows`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def command(*words: object) -> str:
+    """A command of `ele` for a message, to be copied: words that a shell would split or change are quoted."""
+    return shlex.join(["ele", *map(str, words)])
 
 
 def closest(name: str, names: Iterable[str]) -> str:

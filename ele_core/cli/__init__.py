@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 import click
@@ -30,7 +30,7 @@ from ele_core.cli.try_ import try_
 from ele_core.cli.tune import tune
 from ele_core.display.text import harmless
 from ele_core.errors import EleError, described
-from ele_core.plugins.contained import blamed
+from ele_core.plugins.contained import OwnOutput, blamed
 
 RARELY = (200_000, 30, 30)
 """Thresholds of the garbage collector: at Python's own, each command searches the objects of torch for garbage."""
@@ -96,7 +96,7 @@ def main() -> None:
 def run() -> None:
     """Run the command line and exit with its code."""
     try:
-        with blamed():
+        with blamed(), redirect_stdout(OwnOutput(sys.stdout)):  # type: ignore[type-var]  # it has all that a stream has
             code = cli(prog_name="ele", standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code or 0)

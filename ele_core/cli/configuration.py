@@ -25,7 +25,7 @@ def init(task: str, file: str | None, overrides: dict[str, Any]) -> None:
     ele init molecule --set data.file=pairs.csv
     """
     from ele_core import config as configuration
-    from ele_core.errors import ConfigError
+    from ele_core.errors import ConfigError, command
     from ele_core.files.atomic import write_text
 
     text = configuration.template(configuration.load(task, overrides, options.registry()))
@@ -36,7 +36,7 @@ def init(task: str, file: str | None, overrides: dict[str, Any]) -> None:
     if target.exists():
         raise ConfigError("there is a file already.", where=str(target), fix="Choose another with -o.")
     write_text(target, text)
-    click.echo(f"Wrote {target}. Next: ele train {target}")
+    click.echo(f"Wrote {target}. Next: {command('train', target)}")
 
 
 @click.group()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from typing import IO, Any
 
 import click
 
+LOOPBACK = "127.0.0.1"
 GRACE = 20.0
 """Seconds that the other processes have to stop by themselves after one has failed."""
 SHORT_GRACE = 3.0
@@ -24,13 +26,20 @@ LIFELINE = "ELE_LIFELINE"
 
 def launch(count: int, arguments: Sequence[str]) -> int:
     """Run `ele ARGUMENTS` in `count` processes that form one group; return the exit code of `side_by_side`."""
-    import torch.distributed as dist
-
     from ele_core.runtime.distributed import environment
 
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
-    names = [dict(environment(rank, count, "127.0.0.1", store.port)) for rank in range(count)]
+    store = local_store()
+    names = [dict(environment(rank, count, store.host, store.port)) for rank in range(count)]
     return side_by_side(arguments, [{"TORCH_CPP_LOG_LEVEL": "ERROR", **own} for own in names])
+
+
+def local_store() -> Any:
+    """Return a store of torch that only processes of this machine reach; by itself torch listens on every interface."""
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    listening = socket.create_server((LOOPBACK, 0))
+    port, handle = listening.getsockname()[1], listening.detach()  # torch closes it
+    return TCPStore(LOOPBACK, port, is_master=True, wait_for_workers=False, master_listen_fd=handle)
 
 
 def side_by_side(arguments: Sequence[str], variables: Sequence[Mapping[str, str]]) -> int:

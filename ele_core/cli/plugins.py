@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,8 @@ def new_plugin(name: str, kind: str, folder: str | None) -> None:
     for file in files:
         click.echo(f"  {file}")
     use = PARTS[kind].use.format(name=name) or f"ele train {name} -o {name}-run"
-    commands = (f"pip install -e {target}", f"ele check {name}", use, f"pytest {target}")
+    place = shlex.quote(str(target))
+    commands = (f"pip install -e {place}", f"ele check {name}", use, f"pytest {place}")
     click.echo("Next:")
     for command in commands:
         click.echo(f"  {command}")

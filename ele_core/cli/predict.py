@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     type=click.Choice(["raise", "skip", "null"]),
     default="null",
     show_default=True,
-    help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
+    help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null). "
+    "Candidates that cannot be used are listed and omitted, or with `raise` refused.",
 )
 @click.option(
     "--shard",
@@ -118,8 +119,8 @@ def predict(
     from ele_core.data.objects import readers
     from ele_core.display.text import harmless
     from ele_core.errors import ConfigError
-    from ele_core.files.tables import FIRST, read_columns
-    from ele_core.model.predict import Request, candidates_from_texts
+    from ele_core.files.tables import FIRST, read_table
+    from ele_core.model.predict import Request, candidates_from
     from ele_core.model.predict_file import FilePrediction, InputFile, Shard, predict_file
     from ele_core.model.tables import check_target, is_folder
     from ele_core.model.trust.sets import promised
@@ -141,16 +142,16 @@ def predict(
         source = InputFile.open(file, known, column, model.config.data.input if model.config.data else None)
         if file != "-":
             model.inputs.read_beside(file)
-        choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
+        choices = read_table(candidates, [FIRST], known) if candidates else None
         context = context_for(model.config, console.monitor(), processes)
-        chosen = candidates_from_texts(model, choices[0]) if choices else None
+        chosen = candidates_from(model, choices, context.monitor, on_error=on_error) if choices is not None else None
         request = Request(top_k, None, chosen, None, promise, min_confidence)
         asked = FilePrediction(model, request, constraints, on_error)
         asked.check(source)
         settings: dict[str, object] = {
             "inputs": source.digest(),
             "column": column,
-            "candidates": choices_data,
+            "candidates": choices.digest if choices is not None else None,
             "top_k": top_k,
         }
         settings |= {"constraints": constraints} if constraints else {}
@@ -171,7 +172,7 @@ def predict(
 
 def tell(run: str, asked: FilePrediction, found: Predicted, monitor: Monitor) -> None:
     """Say which columns have other names, and what was counted."""
-    from ele_core.errors import counted
+    from ele_core.errors import command, counted
     from ele_core.model.trust.judged import UNCALIBRATED, without_confidence
 
     request, tally = asked.request, found.tally
@@ -179,7 +180,7 @@ def tell(run: str, asked: FilePrediction, found: Predicted, monitor: Monitor) ->
     if found.note:
         monitor.message(found.note)
     if asked.model.calibration is None:
-        monitor.message(f"{UNCALIBRATED}. Add one: ele calibrate {run}")
+        monitor.message(f"{UNCALIBRATED}. Add one: {command('calibrate', run)}")
     elif said := without_confidence(asked.model, None, request.candidates, asked.constraints or None):
         monitor.message(said)
     elif request.least_confidence:

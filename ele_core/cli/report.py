@@ -102,14 +102,14 @@ def report_at_end(
 
     A failure is only a warning, as the run is trained. Several processes share the decoding, and the main one writes.
     """
-    from ele_core.errors import Interrupted
+    from ele_core.errors import Interrupted, command
     from ele_core.model.metrics import texts
     from ele_core.report import Wanted, evaluate_for_report, metrics_before, split_for, write_report
     from ele_core.runtime.monitor import Monitor
 
     shown = monitor if processes.main else Monitor()
     metrics: dict[str, float] | None = None
-    again = f"Write it with: ele report {run.folder}"
+    again = f"Write it with: {command('report', run.folder)}"
     try:
         wanted = Wanted(split_for(run))
         evaluate_for_report(run, wanted, shown, processes)

@@ -169,6 +169,8 @@ def finished(
         console.show(outcome)
     metrics, report = report_at_end(run, processes, monitor, console) if with_report else (None, None)
     if processes.main:
-        console.hint(f"Next: ele evaluate {run.folder}, or ele predict {run.folder} FILE")
+        from ele_core.errors import command
+
+        console.hint(f"Next: {command('evaluate', run.folder)}, or {command('predict', run.folder, 'FILE')}")
         seconds = round(time.monotonic() - started, 1)
         console.json({"run": str(run.folder), "metrics": metrics, "report": report, "seconds": seconds})

@@ -72,7 +72,7 @@ def tune(
     ele train best.toml -o run
     """
     from ele_core import config as configuration
-    from ele_core.errors import ConfigError
+    from ele_core.errors import ConfigError, command
     from ele_core.experiments.tune import TuningSearch, as_dict, table
     from ele_core.files.atomic import write_text
     from ele_core.runtime.monitor import Monitor
@@ -101,6 +101,6 @@ def tune(
     write_text(Path(target), configuration.dump(search.config(best.params)))
     console.show(table(known, metric.name, best.number))
     console.show(f"Best: trial {best.number}, {metric.name} {best.value:.4f} on validation pairs. Wrote {target}")
-    console.hint(f"Next: ele train {target} -o run")
+    console.hint(f"Next: {command('train', target, '-o', 'run')}")
     trials_made = [as_dict(trial) for trial in known]
     console.json({"metric": metric.name, "best": as_dict(best), "trials": trials_made, "file": target})

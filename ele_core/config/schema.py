@@ -85,8 +85,8 @@ class RunConfig(ComponentConfig):
 
     recipe: str | None = None
     """Where sections that are not given come from: `learned`, `paper`, or a task's name for its configuration."""
-    seed: int = Field(default=0, ge=0)
-    """The seed of everything random in a run."""
+    seed: int = Field(default=0, ge=0, lt=1 << 63)
+    """The seed of everything random in a run, below 2⁶³."""
     device: Annotated[str, AfterValidator(_device)] = "auto"
     """Where to compute: auto, cpu, cuda or cuda:N."""
     epochs: float | None = Field(default=None, gt=0)

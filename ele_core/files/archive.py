@@ -93,7 +93,8 @@ def sealed(folder: Path, name: str) -> bool:
 
 
 def digest(file: Path) -> str:
-    """The SHA-256 of a file."""
+    """The SHA-256 of a plain file."""
+    regular(file)
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -26,7 +26,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write a file atomically, as `write_text`."""
+    """Write a file atomically, as `write_text`; what is no regular file, such as a pipe or a device, is written to."""
     with replacing(file) as stream:
         stream.write(content)
 
@@ -35,6 +35,10 @@ def write_bytes(file: Path, content: bytes) -> None:
 def replacing(file: Path) -> Iterator[BinaryIO]:
     """A temporary file to write, which replaces `file` when the block has succeeded and everything is on disk."""
     with naming(file):
+        if special(file):
+            with file.open("wb") as stream:
+                yield stream
+            return
         make_folder(file.parent)
         remove_abandoned(file)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=own_prefix(file))
@@ -50,6 +54,12 @@ def replacing(file: Path) -> Iterator[BinaryIO]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def special(file: Path) -> bool:
+    """Whether there is something that a file must not take the place of: a device, a pipe, a socket, or a link to one."""
+    system = file.absolute().parts[1:2] in (("dev",), ("proc",))  # with links to what a process has opened
+    return file.exists() and not file.is_dir() and (system or not file.is_file())
 
 
 @contextmanager
@@ -135,10 +145,11 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def fresh_folder(beside: Path) -> Iterator[Path]:
-    """A temporary folder beside another, removed if the block fails."""
+    """A temporary folder beside another, removed if the block fails; after a kill, by the next that is made there."""
     with naming(beside):
         make_folder(beside.parent)
-        temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}."))
+        remove_abandoned(beside)
+        temporary = Path(tempfile.mkdtemp(dir=beside.parent, prefix=own_prefix(beside)))
     try:
         temporary.chmod(0o755)
         yield temporary
@@ -150,7 +161,11 @@ def fresh_folder(beside: Path) -> Iterator[Path]:
 def remove_unfinished(parent: Path, name: str) -> None:
     """Remove temporary folders that a killed process left for folders with names that match the regex `name`."""
     for path in parent.glob(".*"):
-        if re.fullmatch(rf"\.{name}\.[a-z0-9_]{{8}}", path.name) and path.is_dir() and not path.is_symlink():
+        if (
+            re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}-\d+-[a-z0-9_]{{8}}", path.name)
+            and path.is_dir()
+            and not path.is_symlink()
+        ):
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from ele_core.errors import DataError
+from ele_core.errors import DataError, EleError
+from ele_core.files.archive import brief
 from ele_core.files.columns import Keep, Table
 from ele_core.files.sources import bytes_of
 from ele_core.numerics.sparse_vectors import SparseColumn
@@ -32,39 +33,57 @@ def pyarrow(where: str) -> Any:
     return pa
 
 
+@contextmanager
+def reading(file: str, suffix: str) -> Iterator[None]:
+    """Say in a sentence that a file cannot be read, whatever a library raises in the block: the file may hold anything."""
+    try:
+        yield
+    except EleError as error:
+        raise DataError(error.what, where=error.where or file, fix=error.fix) from None
+    except Exception as error:  # also those of memory, of shapes that are no numbers of bytes, and of wrong members
+        raise DataError(refusal(error, suffix), where=file) from None
+
+
+def column_names(names: Sequence[str], file: str) -> Sequence[str]:
+    """The names of columns; refuse none, and two that are equal."""
+    if not names:
+        raise DataError("there are no columns.", where=file)
+    if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
+        raise DataError(f"two columns are called '{brief(twice, 60)}'.", where=file, fix="Rename one of them.")
+    return names
+
+
 def read_arrow(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
     """The columns of a Parquet or Arrow file."""
     pa = pyarrow(file)
-    try:
+    with reading(file, suffix):
         if suffix in PARQUET:
             opened = pa.parquet.ParquetFile(stream)
-            names = opened.schema_arrow.names
+            names = column_names(opened.schema_arrow.names, file)
             chosen = sorted(keep(names))
             table = opened.read(columns=[names[place] for place in chosen])
         else:
             table = arrow_table(pa, stream)
-            names = table.column_names
+            names = column_names(table.column_names, file)
             chosen = sorted(keep(names))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"not a {suffix} file: {str(error).partition('.')[0]}.", where=file) from None
-    return Table(file, names, {place: values(pa, table.column(names[place])) for place in chosen})
+        table.validate(full=True)  # otherwise damaged offsets would be followed out of the file
+        return Table(file, names, {place: values(pa, table.column(names[place])) for place in chosen})
 
 
 def stream_arrow(file: str, suffix: str, keep: Keep, size: int) -> Iterator[Table]:
     """The columns of a Parquet or Arrow file, in tables of at most `size` rows, at least one."""
     pa = pyarrow(file)
-    with bytes_of(file) as stream:
-        try:
-            names, batches = arrow_batches(pa, stream, suffix, keep, size)
-            chosen = sorted(keep(names))
-            empty = True
-            for batch in batches:
-                for first in range(0, len(batch), size):
-                    part = pa.Table.from_batches([batch.slice(first, size)])
-                    yield Table(file, names, {place: values(pa, part.column(names[place])) for place in chosen})
-                    empty = False
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"not a {suffix} file: {str(error).partition('.')[0]}.", where=file) from None
+    with bytes_of(file) as stream, reading(file, suffix):
+        found, batches = arrow_batches(pa, stream, suffix, keep, size)
+        names = column_names(found, file)
+        chosen = sorted(keep(names))
+        empty = True
+        for batch in batches:
+            for first in range(0, len(batch), size):
+                part = pa.Table.from_batches([batch.slice(first, size)])
+                part.validate(full=True)
+                yield Table(file, names, {place: values(pa, part.column(names[place])) for place in chosen})
+                empty = False
         if empty:
             yield Table(file, names, {place: [] for place in chosen})
 
@@ -87,11 +106,8 @@ def arrow_batches(pa: Any, stream: BinaryIO, suffix: str, keep: Keep, size: int)
 def count_rows(file: str) -> int:
     """The number of rows of a Parquet file, from its footer."""
     pa = pyarrow(file)
-    with bytes_of(file) as stream:
-        try:
-            return int(pa.parquet.ParquetFile(stream).metadata.num_rows)
-        except pa.ArrowInvalid as error:
-            raise DataError(f"not a Parquet file: {str(error).partition('.')[0]}.", where=file) from None
+    with bytes_of(file) as stream, reading(file, PARQUET[0]):
+        return int(pa.parquet.ParquetFile(stream).metadata.num_rows)
 
 
 def arrow_table(pa: Any, stream: BinaryIO) -> Any:
@@ -204,19 +220,17 @@ DIMENSIONS = range(1, 5)
 
 def read_arrays(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
     """The columns of a .npy or .npz file: named arrays, the fields of a structured array, or one without a name."""
-    try:
+    with reading(file, suffix):
         loaded = np.load(stream, allow_pickle=False)
         if suffix == ".npy":
-            fields = loaded.dtype.names or ()
-            arrays = {name: loaded[name] for name in fields} or {"": loaded}
+            names = loaded.dtype.names or ()
+            arrays = {name: texts(loaded[name]) for name in names} or {"": texts(loaded)}
         elif set(loaded.files) >= SPARSE:
-            arrays = {"": sparse(stream, loaded)}
+            names, arrays = (), {"": sparse(stream, loaded)}
         else:
-            arrays = {name: loaded[name] for place, name in enumerate(loaded.files) if place in keep(loaded.files)}
-            return checked(file, loaded.files, arrays)
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(refusal(error, suffix), where=file) from None
-    return checked(file, [name for name in arrays if name], arrays)
+            names = column_names(loaded.files, file)
+            arrays = {name: texts(loaded[name]) for place, name in enumerate(names) if place in keep(names)}
+    return checked(file, names, arrays)
 
 
 def sparse(stream: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> SparseColumn:
@@ -273,12 +287,14 @@ def checked(file: str, names: Sequence[str], arrays: dict[str, Any]) -> Table:
             what = f"{called} has {array.ndim} dimensions of type {array.dtype}."
             fix = "Columns have one dimension; vectors of numbers have two, pictures three or four."
             raise DataError(what, where=file, fix=fix)
+        if len(array) and not isinstance(array, SparseColumn) and not array.size:
+            raise DataError(f"{called} has rows without numbers.", where=file)
         first = next(iter(arrays.values()))
         if len(array) != len(first):
             what = f"'{name}' has {len(array):,} rows, but '{next(iter(arrays))}' has {len(first):,}."
             raise DataError(what, where=file, fix="Give each array one row per pair.")
     places = {name: names.index(name) if name else 0 for name in arrays}
-    return Table(file, names, {places[name]: texts(array) for name, array in arrays.items()})
+    return Table(file, names, {places[name]: array for name, array in arrays.items()})
 
 
 def numeric(array: npt.NDArray[Any]) -> bool:
@@ -286,13 +302,15 @@ def numeric(array: npt.NDArray[Any]) -> bool:
     return array.dtype.kind in "fiub"
 
 
-def texts(array: Any) -> Any:
+def texts(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """An array with bytes decoded."""
-    return np.char.decode(array, "utf-8") if getattr(array, "dtype", np.dtype(float)).kind == "S" else array
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
 
 def refusal(error: Exception, suffix: str) -> str:
     """Say why a file cannot be read."""
     if "Object arrays" in str(error):
         return "holds Python objects, which are not read: unpickling them can run any code. Save numbers or texts."
+    if suffix in ARROW:
+        return f"not a whole {suffix} file: {brief(str(error).partition('.')[0], 200)}."
     return f"not a whole {suffix} file of numpy."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -71,6 +73,17 @@ def seekable_bytes_of(file: str) -> Iterator[tuple[BinaryIO, str]]:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a stream of bytes
         stream.seek(0)
         yield stream, digest
+
+
+def plain_bytes(file: Path, largest: int) -> bytes:
+    """The bytes of a plain file of at most `largest` bytes; anything else, such as a pipe or a device, is not opened."""
+    status = file.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a plain file", str(file))
+    if status.st_size > largest:
+        raise OSError(errno.EFBIG, f"more than {largest:,} bytes", str(file))
+    with file.open("rb") as stream:
+        return stream.read(largest)
 
 
 def undecodable_line(file: str) -> int:

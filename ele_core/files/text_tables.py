@@ -158,9 +158,24 @@ def json_record(line: str) -> dict[str, Any] | Unreadable:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         return Unreadable.row(line, f"not JSON: {getattr(error, 'msg', error)}.")
+    if SURROGATE.search(line) and not writable(record):
+        return Unreadable.row(line, "holds half a character: an escape from \\ud800 to \\udfff without its partner.")
     if isinstance(record, dict) and record:
         return record
     return Unreadable.row(line, 'not a JSON object such as {"input": …}.')
+
+
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that is half a character, as in a text that was cut between the two halves."""
+
+
+def writable(value: Any) -> bool:
+    """Whether all texts in a JSON value can be encoded."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 NO_FIELD = Unreadable.row("", "this line has no such field.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import reprlib
 import secrets
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ from ele_core.files.atomic import replace_folder, write_text
 from ele_core.files.signatures import SIGNATURE, changed, read_key, sign
 from ele_core.interfaces import InputSpace, Learner, OutputSpace, Surrogate
 from ele_core.model.model import Model
+from ele_core.model.pretrained import refuse_installed
 from ele_core.model.trust.calibration import TENSORS as CALIBRATION
 from ele_core.model.trust.calibration import read_calibration, save_calibration
 from ele_core.networks import NetworkLearner
@@ -51,10 +53,13 @@ LARGEST_CONFIG = 4 << 20
 """Bytes of the largest config.json: room for an output space of a hundred thousand words."""
 LABELS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 """The dtypes that the fields of packed structures may have."""
+LONGEST = 1e15
+"""The numbers of an embedding are below this: sums of squares of many such are finite."""
 SAMPLED = 32
 """The candidates that are embedded again when a model is loaded."""
 TOLERANCE = 0.01
-"""The distance of a stored embedding from that of the encoder, relative to the longest: rounding is far below."""
+"""The distance of a stored embedding from that of the encoder, relative to the longest of these: rounding is far
+below."""
 
 
 def save_model(model: Model, folder: Path) -> None:
@@ -146,7 +151,7 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     if sealed(folder, "candidates.safetensors"):
         model.candidates = read_candidates(folder / "candidates.safetensors", model, device)
     if sealed(folder, CALIBRATION):
-        model.calibration = read_calibration(folder)
+        model.calibration = read_calibration(folder, model.space)
     return model
 
 
@@ -173,6 +178,7 @@ def check_replaceable(folder: Path) -> None:
     """Refuse to overwrite a folder that is not a model or empty: a mistaken path would delete the user's files."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
+    refuse_installed(folder)
     try:
         read_header(folder)
     except ModelError:
@@ -251,6 +257,8 @@ def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | No
         return "the embeddings do not have the model's dimension and type"
     if not finite(embeddings):
         return "the embeddings hold NaN or infinity"
+    if not finite(embeddings, LONGEST):
+        return f"the embeddings hold numbers beyond {LONGEST:g}"
     return embedding_mismatch(candidates, surrogate)
 
 
@@ -318,13 +326,13 @@ def as_word(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def finite(tensor: Tensor) -> bool:
-    """Whether a tensor holds no NaN and no infinity; in one pass, without memory of its own."""
+def finite(tensor: Tensor, most: float = math.inf) -> bool:
+    """Whether a tensor holds no NaN and only numbers below `most`; in one pass, without memory of its own."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
     if tensor.element_size() < 2:  # eight bits, for which torch has no comparisons
         tensor = tensor.float()
-    return all(bool(extreme.isfinite()) for extreme in tensor.aminmax())
+    return all(abs(float(extreme)) < most for extreme in tensor.aminmax())
 
 
 def all_zero(learner: Learner) -> bool:
@@ -339,11 +347,10 @@ def embedding_mismatch(candidates: Candidates, surrogate: Surrogate) -> str | No
     """Return why the embeddings of some candidates, drawn at each call, are not those of the encoder, or None."""
     generator = torch.Generator().manual_seed(secrets.randbits(63))
     rows = torch.randperm(len(candidates), generator=generator)[:SAMPLED]
-    stored = candidates.embeddings[rows.to(candidates.embeddings.device)].float()
+    stored = candidates.embeddings[rows.to(candidates.embeddings.device)].double()
     alike = surrogate.embed if stored.shape[1] == surrogate.dim else surrogate.stored
-    fresh = alike(candidates.batch[rows]).float()
-    apart = (stored - fresh.to(stored.device)).norm(dim=1)
-    longest = torch.maximum(stored.norm(dim=1), fresh.to(stored.device).norm(dim=1)).max()
-    if bool((apart <= TOLERANCE * longest).all()):
+    fresh = alike(candidates.batch[rows]).to(stored)
+    apart = (stored - fresh).norm(dim=1)
+    if bool((apart <= TOLERANCE * fresh.norm(dim=1).max()).all()):
         return None
     return "the embeddings are not those that the model gives to these structures"

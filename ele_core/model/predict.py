@@ -9,15 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ele_core.data.objects import CHUNK, Rejected, read_inputs, read_outputs, refuse
-from ele_core.errors import InvalidObject
-from ele_core.files.columns import Cell
+from ele_core.data.objects import CHUNK, SHOWN, Rejected, read_inputs, read_outputs, refuse
+from ele_core.errors import InvalidObject, counted
+from ele_core.files.columns import FIRST, Cell, Table
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
 from ele_core.model.trust import judged
 from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, require_promise, sets_for
 from ele_core.runtime.context import Context
+from ele_core.runtime.monitor import Monitor
 from ele_core.types import Candidates, Choice, Decoding
 
 
@@ -128,6 +129,7 @@ def answer(model: Model, asked: Asked, request: Request, context: Context) -> Pr
         list_sets=request.promise is not None,
         least_confidence=request.least_confidence,
         input_space=model.inputs if asked.objects else None,
+        constrained=constraints is not None,
     )
 
 
@@ -150,8 +152,16 @@ def decode(
     )
 
 
-def candidates_from_texts(model: Model, cells: Sequence[Cell]) -> Candidates:
-    """Make candidates of texts; those that cannot be used are listed in one error."""
-    read = read_outputs(model.space, cells)
-    refuse(read.rejected, "candidates", fix="Correct or remove them.")
+def candidates_from(model: Model, table: Table, monitor: Monitor, *, on_error: str = "null") -> Candidates:
+    """Make candidates of the first column of a file; structures that cannot be used raise (`raise`), or are left out.
+
+    What is left out is told with its line; none may be left out if no other remains.
+    """
+    read = read_outputs(model.space, table.cells(table.places([FIRST])[0]), lines=table.lines)
+    if on_error == "raise" or not len(read):
+        refuse(read.rejected, table.file, skipping=on_error != "raise", fix="Correct or remove them.")
+    if read.rejected:
+        shown = [str(each) for each in read.rejected[:SHOWN]] + ["…"] * (len(read.rejected) > SHOWN)
+        told = f"{table.file}: {counted(len(read), 'candidate')}, {len(read.rejected):,} left out"
+        monitor.message("\n  ".join([told, *shown]))
     return model.embed_candidates(read.batch if len(read) else model.space.pack([]))

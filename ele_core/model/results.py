@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 NOT_SATISFIED = "no structure satisfies the constraint"
 """The status of an input for which a decoder found no structure that satisfies its constraint."""
+NOT_FINITE = "no structure has a finite energy: the numbers of this input are too large"
+"""The status of an input for which there is no structure although it has no constraint."""
 BETWEEN = " | "
 """Written between the texts of several structures in one cell."""
 COLUMNS = ("input", "prediction", "energy", "status")
@@ -106,6 +108,8 @@ class Predictions(Sequence[Prediction]):
     """Answers of less confidence are omitted; their status says so."""
     input_space: InputSpace[Any] | None = dataclasses.field(default=None, repr=False)
     """The input space, which draws the inputs in a notebook."""
+    constrained: bool = True
+    """Whether predictions had to satisfy constraints: the status of an input without a structure depends on it."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -145,7 +149,8 @@ class Predictions(Sequence[Prediction]):
     def _prediction(
         self, place: int, row: int, objects: list[Any], energies: list[float], members: list[Any] | None
     ) -> Prediction:
-        status, trust = "ok" if energies else NOT_SATISFIED, {name: column[row] for name, column in self._trust.items()}
+        status = "ok" if energies else NOT_SATISFIED if self.constrained else NOT_FINITE
+        trust = {name: column[row] for name, column in self._trust.items()}
         confidence = trust.pop(CONFIDENCE, None)
         if energies and confidence is not None and confidence < self.least_confidence:
             status = f"confidence {confidence:.3g} is below {self.least_confidence:g}"

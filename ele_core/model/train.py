@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from ele_core.data.prepare import Prepared
-from ele_core.errors import DataError
+from ele_core.energies import SquaredDistance
+from ele_core.errors import DataError, TrainingError
 from ele_core.interfaces import Energy, Learner
 from ele_core.model.model import Model
 from ele_core.model.select import decoder_of, select
@@ -16,6 +17,11 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, Work
 from ele_core.types import Pairs, Problem, TrainingData
+
+CHECKED = 200
+"""Validation pairs by which a regressor that diverged is found."""
+DIVERGED = 100.0
+"""How many times as far from the truths as their mean, in squared distances, no regressor ends that learned."""
 
 
 def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -> Model:
@@ -45,6 +51,7 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     context.monitor.plan([stage for learner in model.learners().values() for stage in learner.planned(*sizes)])
     learn(model.surrogate, "surrogate", given, context)
     learn(model.regressor, "regressor", given, context)
+    refuse_divergence(model, validation)
     model.candidates = model.embed_candidates(train.outputs, processes=context.processes)
     fit_decoders(model, given, context)
     rows, truths = prepared.examples("validation")
@@ -54,6 +61,22 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
         assert model.calibration is not None
         context.monitor.message(described(model.calibration))
     return model
+
+
+def refuse_divergence(model: Model, pairs: Pairs) -> None:
+    """Raise if the mean would be far nearer to the truths than the queries are; not for energies that are no distance."""
+    some = pairs[:CHECKED]
+    truths, queries = model.surrogate.embed(some.outputs), model.regressor.predict(some.inputs)
+    if not isinstance(model.surrogate.energy(queries), SquaredDistance) or queries.shape != truths.shape:
+        return
+    spread, error = (
+        float((truths - centre).square().sum(dim=1).mean()) for centre in (truths.mean(dim=0), queries.to(truths))
+    )
+    if error > DIVERGED * spread > 0:
+        what = (
+            f"the training diverged: queries are {error / spread:,.0f} times as far from the truths as their mean is."
+        )
+        raise TrainingError(what, where="regressor", fix="Train again with a smaller learning_rate.")
 
 
 def calibrated(model: Model, prepared: Prepared, split: str, context: Context) -> Model:

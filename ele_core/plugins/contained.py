@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TextIO
 from weakref import WeakKeyDictionary
 
 from ele_core.errors import EleError, PluginError
@@ -27,9 +27,10 @@ _origins: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 def contained() -> Iterator[None]:
     """Run code of a plugin in the block: what it prints goes to standard error, and nothing it raises ends the process.
 
-    `SystemExit`, `KeyboardInterrupt` and the like become a `PluginError`; only a Ctrl-C of the user passes through.
+    `SystemExit`, `KeyboardInterrupt` and the like become a `PluginError`; only a Ctrl-C of the user passes through. So
+    does a change of torch's default type of numbers, which is undone: models of other plugins would not load.
     """
-    with redirect_stdout(sys.stderr), _interrupts() as received:
+    with redirect_stdout(sys.stderr), _interrupts() as received, _default_type():
         try:
             yield
         except Exception:
@@ -38,6 +39,29 @@ def contained() -> Iterator[None]:
             if received:
                 raise
             raise PluginError(reason_of(error)) from error
+
+
+@contextmanager
+def _default_type() -> Iterator[None]:
+    """Refuse a change of torch's default type of numbers in the block, and undo it."""
+    before = _torch_default()
+    try:
+        yield
+    finally:
+        found = _torch_default()
+        usual = before or (None if found is None else sys.modules["torch"].float32)
+        if found != usual:
+            sys.modules["torch"].set_default_dtype(usual)
+    if found != usual:
+        what = (
+            f"it sets torch's default type of numbers to {str(found).removeprefix('torch.')}, for all other code too;"
+        )
+        raise PluginError(what, fix="give its own tensors and modules a type instead")
+
+
+def _torch_default() -> Any:
+    """Torch's default type of numbers; None while torch is not imported."""
+    return getattr(sys.modules.get("torch"), "get_default_dtype", lambda: None)()
 
 
 @contextmanager
@@ -110,23 +134,63 @@ def origin_of(error: BaseException) -> str | None:
 
 @contextmanager
 def blamed() -> Iterator[None]:
-    """Turn an unexpected error of a plugin's component into a `PluginError` that names it; leave others as they are."""
+    """Turn an unexpected error or an exit of a plugin's component into a `PluginError` that names it, and no other."""
     try:
         yield
     except EleError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         origin = origin_of(error)
         if origin is None or isinstance(error, OSError):
             raise
         raise PluginError(f"{reason_of(error).rstrip('.')}.", where=origin, fix=FIX) from error
 
 
+class OwnOutput:
+    """Standard output for what ELE prints; what a plugin's component prints goes to standard error, with its name."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._told: set[str] = set()
+
+    def write(self, text: str) -> int:
+        """Write to the stream that is meant for the caller."""
+        origin = printing()
+        if origin is None:
+            return self._stream.write(text)
+        if origin not in self._told:
+            self._told.add(origin)
+            sys.stderr.write(f"{origin} prints:\n")
+        return sys.stderr.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def printing() -> str | None:
+    """Return the plugin, version and component whose code is running; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
+        found = _origins.get(owner if isinstance(owner, type) else type(owner))
+        if found is not None:
+            return found
+        frame = frame.f_back
+    return None
+
+
 @contextmanager
 def noted() -> Iterator[None]:
-    """Add a note with the plugin, version and component to any unexpected error raised in a component."""
+    """Add a note with the plugin, version and component to any unexpected error raised in a component.
+
+    An exit becomes a `PluginError`: it would end the caller without a word.
+    """
     try:
         yield
+    except SystemExit as error:
+        if (origin := origin_of(error)) is None:
+            raise
+        raise PluginError(f"{reason_of(error).rstrip('.')}.", where=origin, fix=FIX) from error
     except Exception as error:
         origin = None if isinstance(error, EleError) else origin_of(error)
         note = f"Raised in {origin}."

@@ -144,13 +144,13 @@ class StructuredPredictor:
         `warm_start` is a fitted predictor, a `Run`, or the folder of one of them, to start from its weights: those of
         the surrogate, and those of the regressor if it is the same. All outputs must be in that model's output space.
         """
-        pairs = divided(X, y, extra_outputs, validation, self.seed)
+        config = self._config(calibration)
+        pairs = divided(X, y, extra_outputs, validation, config.seed)
         with process_group() as processes:
             context = dataclasses.replace(self._context(), processes=processes)
             monitor = with_callbacks(context.monitor, self.callbacks) if processes.main else Callbacks(Monitor())
             donor = self._donor(warm_start, context)
             folder, told = None if run is None else Path(run), context.with_monitor(monitor)
-            config = self._config(calibration)
             self.model_ = fit(config, pairs, told, folder=folder, every=checkpoint_every, donor=donor)
         return self
 

@@ -13,7 +13,7 @@ from ele_core.interfaces import Learner
 from ele_core.model.evaluate import behind
 from ele_core.model.model import Model
 from ele_core.report.comparison import Comparison
-from ele_core.report.decoding import ranks, trajectories, usable
+from ele_core.report.decoding import Affordable, ranks, trajectories, usable
 from ele_core.report.drawings import Drawings, examples
 from ele_core.report.embedding_maps import MOST, maps
 from ele_core.report.headline import Headline, advice, label, trust_of
@@ -31,6 +31,8 @@ __all__ = ["FILE", "Wanted", "evaluate_for_report", "metrics_before", "split_for
 
 FILE = "report.html"
 """The default name of the page in a run folder."""
+COUNTS = "report.json"
+"""The file of a run folder with the numbers of inputs that parts of the page show."""
 
 
 def evaluate_for_report(run: Run, wanted: Wanted, monitor: Monitor, processes: Processes) -> None:
@@ -80,7 +82,8 @@ def collect(
     groups, drawn = examples(measured, metrics, wanted.examples, drawings, context)
     truths, queries = measured.truths(model, context), measured.queries(model)
     learned = curves(run.folder, deciding(run.config))
-    ways = trajectories(model, queries, measured, groups, drawings, context)
+    affordable = Affordable(run.folder / COUNTS, measured.outcome.key)
+    ways = trajectories(model, queries, measured, groups, drawings, affordable, context)
     if drawings.failures:
         context.monitor.message(f"{counted(drawings.failures, 'drawing')} failed and will be shown as text")
     other_decoders = [choice.name for choice in usable(model)[1:]]
@@ -89,7 +92,7 @@ def collect(
         "numbers": headline.numbers(),
         "table": headline.table(others, run.references()),
         "loss": headline.loss(),
-        "ranks": ranks(model, queries, truths, context),
+        "ranks": ranks(model, queries, truths, affordable, context),
         "advice": [
             *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.others)]),
             *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders),
@@ -98,6 +101,7 @@ def collect(
         "primary": label(next(iter(metrics))),
         "count": counted(len(measured), "prediction"),
     }
+    affordable.save()
     embeddings, seed = model.surrogate.embed(truths[:MOST]).cpu(), context.derived_seed("report", "map") % (1 << 32)
     properties = {name: values.tolist() for name, values in model.space.show.properties(truths).items()}
     data = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from ele_core.config.diff import flatten
 from ele_core.display.text import columns, listed
-from ele_core.errors import EleError
+from ele_core.errors import EleError, command
 from ele_core.files.signatures import read_key
 from ele_core.interfaces import OutputSpace
 from ele_core.plugins import Registry
@@ -92,7 +92,7 @@ def compare(folders: Sequence[str | Path], registry: Registry | None = None) -> 
         sentence for name, run in zip(names, runs, strict=True) for sentence in changes_since(name, run.folder)
     ]
     missing = [name for name, run in zip(names, runs, strict=True) if not load_all(run.folder)]
-    warnings += [f"{name} was not evaluated: ele evaluate {name}" for name in missing]
+    warnings += [f"{name} was not evaluated: {command('evaluate', name)}" for name in missing]
     common = set.intersection(*({title(outcome) for outcome in load_all(run.folder)} for run in runs))
     if not common and not missing:
         warnings.append("No decoder was evaluated on all of these runs. Evaluate one: ele evaluate RUN --decoder NAME")
@@ -108,7 +108,7 @@ def changes_since(name: str, folder: Path) -> list[str]:
         return [f"{name}: {listed(differ)} changed after the run was signed."] if differ else []
     journal, measured = changed_files(folder), changed(folder)
     sentences = [f"{name}: {listed(journal)} changed after the training: what they say may not be true."]
-    advice = f"ignored. Evaluate again: ele evaluate {name} --again"
+    advice = f"ignored. Evaluate again: {command('evaluate', name, '--again')}"
     sentences += [f"{name}: {file} was changed after it was measured, and is {advice}" for file in measured]
     return sentences if journal else sentences[1:]
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ele_core.errors import EleError
+from ele_core.errors import EleError, ModelError
+from ele_core.files.archive import read_json
+from ele_core.files.atomic import write_text
 from ele_core.model.model import Model
 from ele_core.report.drawings import Drawings
 from ele_core.report.measured import Measured
@@ -29,6 +34,7 @@ def trajectories(
     measured: Measured,
     groups: Mapping[str, Sequence[int]],
     drawings: Drawings,
+    affordable: Affordable,
     context: Context,
 ) -> list[dict[str, Any]]:
     """The steps of every decoder that records a trace, for some rows of each group; `queries` are of all rows.
@@ -41,7 +47,7 @@ def trajectories(
     for decoder in usable(model) if wanted else ():
         if not model.decoder(decoder).traces:
             continue
-        rows = wanted[: affordable(model, queries[wanted], decoder, context=context)]
+        rows = wanted[: affordable("trajectories", model, queries[wanted], decoder, context=context)]
         trace = model.decode(queries[rows], decoder, trace=True, context=context).trace
         if trace is None:
             continue
@@ -99,14 +105,47 @@ TIMED = 2
 """Inputs that are decoded to measure the time."""
 
 
-def affordable(
+class Affordable:
+    """How many inputs a decoder can decode in `SECONDS`, measured once: the next page of a run shows the same inputs.
+
+    `file` keeps the numbers, under the `key` of the model and what is shown of it.
+    """
+
+    def __init__(self, file: Path, key: str) -> None:
+        self.file = file
+        self.all = kept_counts(file)
+        self.known = self.all.setdefault(key, {})
+
+    def __call__(self, part: str, model: Model, queries: Tensor, decoder: Choice | None = None, **options: Any) -> int:
+        """The number for a `part` of the page, at most that of the queries, and at least `TIMED` if there are so many."""
+        name = f"{part} {(decoder or model.config.decoder).name}"
+        if name not in self.known:
+            self.known[name] = measured_count(model, queries, decoder, **options)
+        return min(len(queries), max(TIMED, self.known[name]))
+
+    def save(self) -> None:
+        """Keep the numbers for the next page, if the folder can be written."""
+        with suppress(OSError):
+            write_text(self.file, json.dumps(self.all, indent=2) + "\n")
+
+
+def kept_counts(file: Path) -> dict[str, dict[str, int]]:
+    """The numbers in a file, by key and part; none if there is no such file or it is damaged."""
+    try:
+        found = read_json(file)
+        return {str(key): {str(part): int(count) for part, count in own.items()} for key, own in found.items()}
+    except (ModelError, AttributeError, TypeError, ValueError, OverflowError):
+        return {}
+
+
+def measured_count(
     model: Model, queries: Tensor, decoder: Choice | None = None, *, top_k: int = 1, context: Context
 ) -> int:
-    """How many of the queries can be decoded in `SECONDS`, judged by the first ones; at least these."""
+    """How many queries can be decoded in `SECONDS`, judged by the first ones."""
     started = time.monotonic()
     model.decode(queries[:TIMED], decoder, top_k=top_k, context=context)
     seconds = max(time.monotonic() - started, 1e-9) / TIMED
-    return min(len(queries), max(TIMED, int(SECONDS / seconds)))
+    return int(SECONDS / seconds)
 
 
 MOST = 200
@@ -124,13 +163,13 @@ class Ranks:
     shares: list[tuple[int, float]]
 
 
-def ranks(model: Model, queries: Tensor, truths: Any, context: Context) -> Ranks | None:
+def ranks(model: Model, queries: Tensor, truths: Any, affordable: Affordable, context: Context) -> Ranks | None:
     """Decode the first inputs once more, for as many answers as are shown; None if the decoder gives only one."""
     deepest = min(FIRST[-1], len(model.candidates or ()))
     if not len(queries) or deepest < 2:
         return None
     try:
-        count = affordable(model, queries[:MOST], top_k=deepest, context=context)
+        count = affordable("ranks", model, queries[:MOST], top_k=deepest, context=context)
         decoding = model.decode(queries[:count], top_k=deepest, context=context)
     except EleError:  # fewer answers than asked for: a small share of the candidates, or a decoder with one answer
         return None

@@ -13,6 +13,7 @@ from typing import Any
 
 from ele_core.errors import EleError
 from ele_core.files.archive import brief
+from ele_core.files.text_tables import writable
 from ele_core.report.page import as_json
 
 LOOPBACK = "127.0.0.1"
@@ -37,6 +38,8 @@ class LocalServer(ThreadingHTTPServer):
     """Serve `page` at `url`, and `answer` at `answer` below it; nothing without the token in the address."""
 
     daemon_threads = True
+    request_queue_size = 128
+    """Connections that may wait: a browser opens several, and one that is not taken tries again only after a second."""
 
     def __init__(self, page: str, answer: Answer, port: int = 0) -> None:
         super().__init__((LOOPBACK, port), Handler)
@@ -143,6 +146,8 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.BAD_REQUEST, "The request is not valid JSON.") from None
         if not isinstance(asked, dict):
             raise Refused(HTTPStatus.BAD_REQUEST, "The request is not a JSON object.")
+        if not writable(asked):
+            raise Refused(HTTPStatus.BAD_REQUEST, "The input holds half a character.")
         return asked
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name in http.server

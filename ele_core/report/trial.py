@@ -12,6 +12,7 @@ from typing import Any
 from ele_core.errors import ConfigError, DataError
 from ele_core.model.model import Model
 from ele_core.model.predict import Request, predict_texts
+from ele_core.model.pretrained import shown_name
 from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.report.decoding import usable, without_rest
@@ -55,7 +56,7 @@ class Trial:
         opened = open_model(folder, registry)
         model = opened.model({"decoder": decoder} if decoder else {})
         examples = held_out(opened) if isinstance(opened, Run) else []
-        return cls(model, folder.resolve().name, examples)
+        return cls(model, shown_name(opened.folder), examples)
 
     def page(self, top_k: int) -> str:
         """The page, which asks for answers at the address `answer` beside its own."""

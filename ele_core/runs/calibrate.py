@@ -14,7 +14,7 @@ from ele_core.files.atomic import locked
 from ele_core.files.signatures import SIGNATURE
 from ele_core.model.files import save_model
 from ele_core.model.model import Model
-from ele_core.model.pretrained import model_folder
+from ele_core.model.pretrained import model_folder, refuse_installed
 from ele_core.model.train import calibrated
 from ele_core.model.trust.judged import calibrate
 from ele_core.plugins import Registry
@@ -42,6 +42,7 @@ def calibrate_run(
 
     `overrides` choose the decoder that is calibrated; the decoder of the saved model stays the same.
     """
+    refuse_installed(model_folder(folder))
     opened = open_model(folder, registry)
     model = opened.model(overrides)
     context = context_for(model.config, monitor, Processes())

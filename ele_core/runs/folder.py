@@ -19,12 +19,12 @@ from torch import Tensor
 from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import Overrides, RunConfig
-from ele_core.errors import ConfigError, ModelError, UnknownComponent
+from ele_core.errors import ConfigError, ModelError, UnknownComponent, command
 from ele_core.files.archive import MANIFEST, brief, digest, read_json, read_text, regular, write_manifest
 from ele_core.files.signatures import SIGNATURE, sign, signed_files
 from ele_core.files.signatures import changed as changed_since
 from ele_core.model.files import read_header
-from ele_core.model.pretrained import model_folder
+from ele_core.model.pretrained import model_folder, refuse_installed
 from ele_core.plugins import Registry
 from ele_core.runtime.checkpoint import numbered
 from ele_core.runtime.distributed import Processes
@@ -47,7 +47,7 @@ LARGEST_DATA = 1 << 30
 def check_free(folder: Path) -> None:
     """Refuse a folder that is not empty or cannot be created."""
     if unfinished(folder):
-        fix = f"Continue with: ele resume {folder}. Or choose another folder, or remove this one."
+        fix = f"Continue with: {command('resume', folder)}. Or choose another folder, or remove this one."
         raise ModelError("there is an unfinished run.", where=str(folder), fix=fix)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         fix = "Choose another with -o, or remove it."
@@ -109,13 +109,22 @@ def split_rows(folder: Path, used: Mapping[str, Any], count: int) -> list[Tensor
     if not all(type(row) is int and 0 <= row < count for rows in lists for row in rows):
         what = f"damaged: a split is a list of rows, each from 0 to {count - 1}."
         raise ModelError(what, where=str(folder / DATA))
+    if not used["train"] or len({row for rows in lists for row in rows}) != sum(map(len, lists)):
+        what = "damaged: there are no training rows, or a row is listed twice."
+        raise ModelError(what, where=str(folder / DATA))
     return [torch.tensor(rows, dtype=torch.long) for rows in lists]
+
+
+def require_finished(folder: Path) -> None:
+    """Refuse a run that has no model yet."""
+    if unfinished(folder):
+        fix = f"Finish it with: {command('resume', folder)}"
+        raise ModelError("this run has not finished.", where=str(folder), fix=fix)
 
 
 def finished_folder(folder: Path) -> Path:
     """Return `folder` if it holds a finished run; refuse anything else."""
-    if unfinished(folder):
-        raise ModelError("this run has not finished.", where=str(folder), fix=f"Finish it with: ele resume {folder}")
+    require_finished(folder)
     if not (folder / CONFIG).is_file() or not (folder / MODEL).is_dir():
         fix = "Give a folder that `ele train -o FOLDER` wrote."
         raise ModelError("there is no run here.", where=str(folder), fix=fix)
@@ -222,14 +231,22 @@ def changed_files(folder: Path) -> list[str]:
     return [name for name in SEALED if written[name] != (digest(folder / name) if (folder / name).exists() else None)]
 
 
+def require_unchanged(folder: Path) -> None:
+    """Refuse a run whose configuration or rows are not those of the training: what it measures would not be true."""
+    if differ := [name for name in changed_files(folder) if name in (MANIFEST, CONFIG, DATA)]:
+        what = f"{' and '.join(differ)} changed after the training: what would be measured is not this run."
+        fix = "Restore the files, or train again. To decode otherwise, use --set."
+        raise ModelError(what, where=str(folder), fix=fix)
+
+
 # -- signatures ---------------------------------------------------------------------------------------------------
 
 
 def sign_run(folder: Path, key: bytes) -> list[Path]:
     """Sign the model of a run, its records and its evaluations so far, or a saved model; return the signatures."""
-    if unfinished(folder):
-        raise ModelError("this run has not finished.", where=str(folder), fix=f"Finish it with: ele resume {folder}")
+    require_finished(folder)
     model = model_folder(folder)
+    refuse_installed(model)
     read_header(model)  # refuses a folder without a model
     sign(model, [MANIFEST], key)
     if model == folder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ele_core.interfaces import OutputSpace
 from ele_core.model.evaluate import Evaluation, behind, evaluate
 from ele_core.model.files import load_model, read_config
 from ele_core.model.model import Model
-from ele_core.model.pretrained import model_folder
+from ele_core.model.pretrained import installed_name, model_folder
 from ele_core.plugins import Registry
 from ele_core.runs import folder as layout
 from ele_core.runs.measurements import MeasuredBaselines, Settings, StoredEvaluation, find, settings_of, store
@@ -105,8 +105,10 @@ class Opened:
     ) -> AbstractContextManager[Context]:
         """Return a context for long work with the model, which continues after a stop if it is started again.
 
-        `settings` are everything else that the results depend on.
+        `settings` are everything else that the results depend on. Nothing is written beside an installed model.
         """
+        if installed_name(self.folder) is not None:
+            return nullcontext(context)
         return resumable(self.folder, work_key(self.folder, model.config, settings), context, every)
 
     @property
@@ -226,8 +228,9 @@ class Run(Opened):
         return self._prepared
 
     def _read_data(self, context: Context) -> Prepared:
-        prepared = prepare(self.config, context)
         used = self.provenance
+        layout.require_unchanged(self.folder)
+        prepared = prepare(self.config, context)
         if used["fingerprint"] != prepared.data.fingerprint:
             what = f"{prepared.data.source} has changed since the training."
             fix = "Evaluate on the data it was trained with, or train again."
@@ -280,6 +283,7 @@ class Run(Opened):
         self, split: str, limit: int | None, oracle: bool, overrides: Overrides = (), given: Sequence[str] = ()
     ) -> StoredEvaluation | None:
         """Return the evaluation that `evaluate` with these arguments would repeat; loads no model and no data."""
+        layout.require_unchanged(self.folder)
         settings = settings_of(split, limit, oracle, given)
         return find(self.folder, work_key(self.folder, self.decoding_config(overrides), settings))
 

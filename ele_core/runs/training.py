@@ -19,7 +19,7 @@ from ele_core.config.diff import changes, training_options
 from ele_core.data.dataset import DataSet, fingerprint
 from ele_core.data.prepare import Pairs, Prepared, prepare
 from ele_core.data.summary import summary
-from ele_core.errors import DataError, InvalidObject, ModelError
+from ele_core.errors import DataError, InvalidObject, ModelError, command
 from ele_core.files.archive import digest, read_json
 from ele_core.files.atomic import locked, new_folder, remove_unfinished, write_text
 from ele_core.model import train
@@ -214,7 +214,7 @@ def train_in(
     """
     processes = context.processes
     checkpoints = folder / CHECKPOINTS
-    advice = advice or f"Continue with: ele resume {folder}"
+    advice = advice or f"Continue with: {command('resume', folder)}"
     if finished_in(folder, processes):
         return finished(folder, prepared, context)
     with locked(checkpoints / "lock", "training") if processes.main else nullcontext(), Stop().listening() as stop:

@@ -6,6 +6,7 @@ import atexit
 import datetime
 import hashlib
 import os
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ TIMEOUT = datetime.timedelta(minutes=30)
 """How long processes wait for one that still runs but does not answer."""
 PATIENCE = datetime.timedelta(days=2)
 """How long they wait for the main process to read the data."""
+LOOPBACK_INTERFACES = ("lo", "lo0")
+"""The names of the loopback interface on Linux and on macOS."""
 FAILED = "failed"
 """The key in the group's store under which a failing process publishes its reason."""
 
@@ -317,4 +320,6 @@ def environment(rank: int, count: int, address: str, port: int) -> Sequence[tupl
         ("MASTER_PORT", str(port)),
         ("TORCHELASTIC_USE_AGENT_STORE", "True"),  # the process that started this one holds the store
         ("TORCHELASTIC_RESTART_COUNT", "0"),
+        # Otherwise gloo listens on the interface of the machine's name, which may be that of a network.
+        *(("GLOO_SOCKET_IFNAME", name) for _, name in socket.if_nameindex() if name in LOOPBACK_INTERFACES),
     )

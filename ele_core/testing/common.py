@@ -327,8 +327,10 @@ def tiny_sections(registry: Registry, parts: Mapping[str, Component]) -> Iterato
 
 def section_of(component: Component) -> Table:
     """A component as a section of a configuration: its name and its options."""
-    _, record = provider_of(component)
-    return {"name": record.name, **component.config.model_dump(mode="json")}
+    plugin, record = provider_of(component)
+    qualified = f"{plugin.name}:{record.name}"  # its name if another plugin, such as ELE itself, has the bare one
+    name = qualified if qualified in registry_of(component).names(kind_of(component)) else record.name
+    return {"name": name, **component.config.model_dump(mode="json")}
 
 
 def shortened(registry: Registry, kind: Any, section: Table) -> Table:

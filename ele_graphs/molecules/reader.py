@@ -134,6 +134,7 @@ class Worker:
             stdout=subprocess.PIPE,
             env=environment,
             encoding="utf-8",
+            start_new_session=True,  # a Ctrl-C is for the process that started it, which ends it
         )
         if not self._ask(json.dumps(asdict(self.limits))):
             self.close()

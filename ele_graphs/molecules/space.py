@@ -51,7 +51,7 @@ class MoleculeShow(GraphShow[Any]):
         """RDKit's picture, with what `against` does not share highlighted; the text says if it is not valid."""
         molecule = as_molecule(obj)
         reference = None if against is None else as_molecule(against)
-        text = self.space.format(molecule) if molecule.valid else f"not a valid molecule: {self.space.format(molecule)}"
+        text = self.space.format(molecule) if molecule.valid else str(molecule)
         if not molecule.atoms:
             return Drawing(text)
         return Drawing(text, molecule.to_svg(reference), lambda: molecule.to_png(reference))

@@ -13,7 +13,7 @@ import click
 
 from ele_core import EleError, Run, load_config
 from ele_core.display.pictures import Cell, sheet_svg
-from ele_core.errors import Interrupted
+from ele_core.errors import Interrupted, command
 from ele_core.report import Wanted, write_report
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_graphs.molecules.space import MoleculeSpace
@@ -56,7 +56,7 @@ def demo(folder: str, overrides: Sequence[str]) -> None:
     draw(rows, target / "pictures")
     click.echo(f"Pictures: {target / 'pictures' / 'all.svg'}")
     click.echo(f"Report: {write_report(run, Wanted(), ConsoleMonitor())}")
-    click.echo(f"Try: echo 'COC(C)=O' | ele predict {target} -")
+    click.echo(f"Try: echo 'COC(C)=O' | {command('predict', target, '-')}")
 
 
 def trained(folder: Path, overrides: Sequence[str]) -> Run:

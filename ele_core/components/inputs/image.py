@@ -24,6 +24,7 @@ from ele_core.component import ComponentConfig
 from ele_core.errors import InvalidInput, ModelError
 from ele_core.extras import installed, missing
 from ele_core.files.archive import brief, read_json
+from ele_core.files.sources import plain_bytes
 from ele_core.interfaces import InputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.types import Drawing, Reads
@@ -38,6 +39,14 @@ MOST_CHANNELS = 4
 """Maximum number of channels of a picture: red, green, blue and opacity."""
 LARGEST = 1 << 14
 """Maximum number of pixels along a side."""
+MOST_PIXELS = 1 << 24
+"""Maximum number of pixels of a PNG file: 4,096 × 4,096."""
+LARGEST_FILE = 8 * MOST_PIXELS + (1 << 20)
+"""Bytes of the largest PNG file: one that is not compressed has up to 8 for a pixel."""
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+"""The first bytes of a PNG file."""
+HEADER = 24
+"""Bytes of a PNG file up to and including its width and height."""
 CHUNK = 4096
 """Training pictures that are compared at once."""
 FULL = 255
@@ -101,7 +110,7 @@ class ImageInput(InputSpace[Any]):
 
     def parse(self, text: str) -> Picture:
         """Read the PNG file of this name."""
-        return embedded(text) if text.startswith(EMBEDDED) else from_file(text, self._folder)
+        return embedded(text, self._shape) if text.startswith(EMBEDDED) else from_file(text, self._folder, self._shape)
 
     def format(self, value: Any) -> str:
         """The path of the file; a picture that is not from a file is written as a data URI."""
@@ -270,33 +279,46 @@ def described(shape: Sequence[int]) -> str:
 # -- PNG ------------------------------------------------------------------------------------------------------------
 
 
-def from_file(name: str, folder: str) -> Picture:
-    """The picture in a PNG file."""
+def from_file(name: str, folder: str, shape: Sequence[int] | None = None) -> Picture:
+    """The picture in a PNG file, which must be plain: a name in a table may be that of a pipe or a device."""
     path = Path(folder) / name
     try:
-        content = path.read_bytes() if name.strip() else b""
+        content = plain_bytes(path, LARGEST_FILE) if name.strip() else b""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         what = f"the picture {brief(str(path), 120)!r} cannot be read: {reason}."
         raise InvalidInput(what, fix="Check the name, or set the option `folder` of the input.") from None
     if not name.strip():
         raise InvalidInput("the name of the picture is empty.")
-    return Picture(from_png(content, str(path)), os.path.abspath(path))  # noqa: PTH100  # links are kept
+    return Picture(from_png(content, str(path), shape), os.path.abspath(path))  # noqa: PTH100  # links are kept
 
 
-def embedded(text: str) -> Picture:
+def embedded(text: str, shape: Sequence[int] | None = None) -> Picture:
     """The picture in a data URI."""
     try:
         content = base64.b64decode(text.removeprefix(EMBEDDED), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput(f"{brief(text, 60)!r} is not a picture in base64.") from None
-    return Picture(from_png(content, brief(text, 60)))
+    return Picture(from_png(content, brief(text, 60), shape))
 
 
-def from_png(content: bytes, name: str) -> Pixels:
+def require_size(content: bytes, name: str, shape: Sequence[int] | None) -> None:
+    """Refuse a PNG file by its header, before it takes memory: too many pixels, or others than those of `shape`."""
+    width, height = struct.unpack(">II", content[HEADER - 8 : HEADER]) if len(content) >= HEADER else (0, 0)
+    if shape is not None and (height, width) != tuple(shape[:2]):
+        what = f"{name!r} has {height:,} × {width:,} pixels, those of the training have {shape[0]} × {shape[1]}."
+        raise InvalidInput(what, fix="Give all pictures the same size and the same channels.")
+    if width * height > MOST_PIXELS:
+        what = f"{name!r} has {height:,} × {width:,} pixels, and at most {MOST_PIXELS:,} are read."
+        raise InvalidInput(what, fix="Make the pictures smaller.")
+
+
+def from_png(content: bytes, name: str, shape: Sequence[int] | None = None) -> Pixels:
     """Decode PNG: palettes become red, green and blue, and 16 bits per channel become 8."""
     if not installed("PIL"):
         raise missing("reading PNG files", "pillow", "pictures")
+    if content.startswith(SIGNATURE):
+        require_size(content, name, shape)
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -322,6 +344,6 @@ def png(pixels: Pixels) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     lines = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0)))  # each line begins with its filter, 0: none
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 1)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
+    return SIGNATURE + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
     )

@@ -24,6 +24,8 @@ from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import PlannedStage, Stage
 
+DIVERGED = 100.0
+"""How many times the first loss a training may end with."""
 PROVISIONAL = 1000
 """Steps that the learning rate is computed for while it is not known how many fit into `minutes`."""
 
@@ -153,8 +155,20 @@ def run_steps(
             if state.stale:
                 unimproved = counted(kept.stale, "evaluation")
                 context.monitor.message(f"{name}: no improvement in {unimproved}, stopping at step {step}")
+            if state.stale or step == state.total:
+                refuse_divergence(name, state.first, metrics["loss"])
         context.work.step(name, state.snapshot)
     kept.restore()
+
+
+def refuse_divergence(name: str, first: float, last: float) -> None:
+    """Raise if a training ends with a loss far above that of its first step.
+
+    A first loss below 1 counts as 1: a training may begin with weights that fit.
+    """
+    if last > DIVERGED * max(1.0, first):
+        what = f"the training diverged: the loss rose from {first:.3g} to {last:.3g}."
+        raise TrainingError(what, where=name, fix="Train again with a smaller learning_rate, or a smaller clip.")
 
 
 def make_step(state: TrainingState, objective: nn.Module, context: Context, name: str) -> None:
@@ -216,6 +230,8 @@ class TrainingState:
         self.optimiser = optimiser_of(module, training)
         self.kept = BestWeights(module, training.average)
         self.losses: list[Tensor] = []
+        self.first = 0.0
+        """The loss of the first step, before the weights moved."""
 
     @property
     def total(self) -> int:
@@ -255,6 +271,8 @@ class TrainingState:
         self.step += 1
         self.kept.update_average(self.step)
         self.losses.append(joint)
+        if self.step == 1:
+            self.first = joint.item()
         return None
 
     def mean_loss(self) -> float:
@@ -283,6 +301,7 @@ class TrainingState:
             "step": self.step,
             "stale": self.kept.stale,
             "best": best if math.isfinite(best) else None,
+            "first": self.first,
         }
         if self.timed and self.plan is not None:
             values["plan"] = [self.plan.steps, self.plan.evaluations]
@@ -301,7 +320,7 @@ class TrainingState:
         self.source.restore(saved.part("source"))
         device = next(self.module.parameters()).device
         self.losses = list(saved.tensors["losses"].to(device))
-        self.step = saved.values["step"]
+        self.step, self.first = saved.values["step"], saved.values["first"]
         if self.timed and "plan" in saved.values:
             self.plan = Plan(*saved.values["plan"])
         self.kept.resume(saved.part("average"), saved.part("best"), saved.values["best"], saved.values["stale"])

@@ -224,7 +224,7 @@ def without_seed(settings: Mapping[str, Any]) -> dict[str, Any]:
 def digest_of(path: Path) -> str:
     """A digest of a file, or of all files in a folder."""
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    return hashed([[file.name, digest(file)] for file in files])
+    return hashed([[file.name, digest(file.resolve())] for file in files])
 
 
 def hashed(value: Any) -> str:

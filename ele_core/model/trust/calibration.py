@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from ele_core.config import RunConfig
@@ -86,8 +88,7 @@ def fit_calibration(
     if len(truths) < LEAST_CALIBRATION:
         what = f"too few to calibrate with: {counted(len(truths), 'pair')}, and at least {LEAST_CALIBRATION} are needed"
         raise DataError(f"{what}.", where=source, fix="Give more pairs.")
-    first = found.energies[:, 0].double()
-    scale = float(first.median().clamp(min=1e-12))
+    scale = typical(found.energies)
     rank, known = rank_of_truth(space, found, truths), signals(found.energies, candidate, scale)
     right = rank == 0
     metric = next((metric for metric in space.metrics if metric.direction == "min"), None)
@@ -122,7 +123,22 @@ def properties_of(space: OutputSpace[Any, Any], found: Decoding, truths: Truths,
 
 # -- files --------------------------------------------------------------------------------------------------------
 
-PLAIN = ("share", "structures", "source", "date", "scale", "largest_loss", "metric")
+
+class Described(BaseModel):
+    """The plain values of a calibration, as `calibration.json` must hold them."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    share: float = Field(gt=0, le=1)
+    structures: int = Field(ge=2)
+    source: str
+    date: str
+    scale: float = Field(gt=0)
+    largest_loss: float = Field(gt=0)
+    metric: str | None
+
+
+PLAIN = tuple(Described.model_fields)
 ARRAYS = ("scores", "energies", "losses", "signals", "right")
 LINEAR = ("confidence", "expected")
 
@@ -140,14 +156,14 @@ def save_calibration(calibration: Calibration, folder: Path) -> None:
     save_tensors(folder / TENSORS, {name: value.contiguous() for name, value in tensors.items()})
 
 
-def read_calibration(folder: Path) -> Calibration:
-    """Load what `save_calibration` wrote; refuse what is damaged."""
+def read_calibration(folder: Path, space: OutputSpace[Any, Any]) -> Calibration:
+    """Load what `save_calibration` wrote for a model of `space`; refuse what is damaged."""
     content, tensors = read_json(folder / FILE), read_tensors(folder / TENSORS)
     try:
         if content["format"] != FORMAT or tuple(content["signals"]) != NAMES:
             raise ModelError("made by another version of ELE.", where=str(folder / FILE), fix="Calibrate again.")
         stored = Snapshot(tensors)
-        plain: dict[str, Any] = {name: content[name] for name in PLAIN} | {name: tensors[name] for name in ARRAYS}
+        plain = Described.model_validate({name: content[name] for name in PLAIN}).model_dump()
         linear = {name: stored.part(name) for name in LINEAR}
         found = Calibration(
             decoder=Choice.model_validate(content["decoder"]),
@@ -155,24 +171,59 @@ def read_calibration(folder: Path) -> Calibration:
             expected=LinearModel("poisson", **linear["expected"]) if linear["expected"] else None,
             properties=stored.part("property"),
             **plain,
+            **{name: tensors[name] for name in ARRAYS},
         )
-        if problem := problem_of(found):
-            raise ModelError(f"damaged: {problem}.", where=str(folder / TENSORS), fix="Calibrate again.")
-        return found
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"damaged: '{brief('.'.join(map(str, first['loc'])), 60)}': {brief(first['msg'], 200)}."
+        raise ModelError(what, where=str(folder / FILE), fix="Calibrate again.") from None
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(folder / FILE), fix="Calibrate again.") from None
+    if problem := shape_problem(found) or value_problem(found, space):
+        raise ModelError(f"damaged: {problem}.", where=str(folder / TENSORS), fix="Calibrate again.")
+    return found
 
 
-def problem_of(found: Calibration) -> str | None:
-    """Return why tensors of a calibration cannot be used together, or None."""
-    n, k = len(found.scores), found.structures
-    shapes = {"scores": (n,), "energies": (n, k), "signals": (n, len(NAMES)), "right": (n,)}
+def shape_problem(found: Calibration) -> str | None:
+    """Return why the shapes and types of the tensors of a calibration do not go together, or None."""
+    n, k, signals_known = found.scores.numel(), found.structures, (len(NAMES),)
+    shapes = {"scores": (n,), "energies": (n, k), "signals": (n, *signals_known), "right": (n,)}
     shapes["losses"] = (n, k) if found.metric is not None else (0, 0)
-    for name, shape in shapes.items():
-        if tuple(getattr(found, name).shape) != shape:
-            return f"'{name}' has the shape {tuple(getattr(found, name).shape)} instead of {shape}"
+    known = {name: (getattr(found, name), shape) for name, shape in shapes.items()}
+    known |= {f"property.{brief(name, 60)}": (value, (n,)) for name, value in found.properties.items()}
+    for part, model in zip(LINEAR, (found.confidence, found.expected), strict=True):
+        fitted = {} if model is None else model.state()
+        known |= {f"{part}.{name}": (each, () if name == "bias" else signals_known) for name, each in fitted.items()}
+    for name, (tensor, shape) in known.items():
+        if tuple(tensor.shape) != shape:
+            return f"'{name}' has the shape {tuple(tensor.shape)} instead of {shape}"
+        if tensor.dtype != (torch.bool if name == "right" else torch.double):
+            return f"the numbers of '{name}' are {str(tensor.dtype).removeprefix('torch.')}"
+    return None
+
+
+def value_problem(found: Calibration, space: OutputSpace[Any, Any]) -> str | None:
+    """Return why the values of a calibration cannot have been fitted for `space`, or None."""
+    if not len(found):
+        return "there are no pairs"
     linear = [model for model in (found.confidence, found.expected) if model is not None]
     numbers = [value for model in linear for value in model.state().values()]
     if not all(bool(value.isfinite().all()) for value in (*numbers, found.signals, found.losses)):
         return "it holds NaN or infinity"
-    return "it holds NaN" if bool(found.scores.isnan().any() or found.energies.isnan().any()) else None
+    if bool(found.scores.isnan().any() or found.energies.isnan().any()):
+        return "it holds NaN"
+    if not all(bool((model.deviation > 0).all()) for model in linear):
+        return "a deviation is not positive"
+    if (found.expected is None) != (found.metric is None) or found.metric not in {
+        None,
+        *(m.name for m in space.metrics),
+    }:
+        return f"the metric '{brief(found.metric, 60)}' is not one of the output space that it was fitted to"
+    if not math.isclose(found.scale, typical(found.energies), rel_tol=1e-6):
+        return "its scale is not that of its energies"
+    return None
+
+
+def typical(energies: Tensor) -> float:
+    """The median energy of the first of the structures that were found: energies (n, K)."""
+    return float(energies[:, 0].double().median().clamp(min=1e-12))

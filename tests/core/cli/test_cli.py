@@ -517,14 +517,19 @@ def test_several_structures_come_best_first(ele, copy):
     assert energies == sorted(energies)
 
 
-def test_candidates_can_be_given_and_bad_ones_are_listed(ele, copy, tmp_path):
-    (tmp_path / "choices.txt").write_text("11\n22\n")
-    rows = table(ele("predict", copy, "-", "--candidates", "choices.txt", "--decoder", "candidates", stdin="one\n").out)
-    assert rows[0]["prediction"] in ("11", "22")
-    (tmp_path / "choices.txt").write_text("11\nab\n")
-    assert fails(
-        ele("predict", copy, "-", "--candidates", "choices.txt", stdin="one\n"), 1, "row 2: 'ab': 'ab' holds 'a'"
-    )
+def test_candidates_can_be_given_and_bad_ones_are_left_out_with_file_and_line(ele, copy, tmp_path):
+    given = ("predict", copy, "-", "--decoder", "candidates", "--candidates", "choices.csv")
+    (tmp_path / "choices.csv").write_text("number\n11\n22\n")
+    assert table(ele(*given, stdin="one\n").out)[0]["prediction"] in ("11", "22")
+    (tmp_path / "choices.csv").write_text("number\n11\nab\n")
+    done = ele(*given, stdin="one\n")
+    assert table(done.out)[0]["prediction"] == "11"
+    assert "choices.csv: 1 candidate, 1 left out" in done.err
+    assert "row 2 (line 3): 'ab': 'ab' holds 'a'" in done.err
+    reason = "choices.csv: 1 row cannot be used:\n  row 2 (line 3): 'ab': 'ab' holds 'a'"
+    assert fails(ele(*given, "--on-error", "raise", stdin="one\n"), 1, reason)
+    (tmp_path / "choices.csv").write_text("number\nab\n")
+    assert fails(ele(*given, stdin="one\n"), 1, "choices.csv: 1 row cannot be used, and no row is left")
 
 
 def test_the_command_agrees_with_the_python_interface(ele, copy):

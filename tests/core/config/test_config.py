@@ -180,6 +180,7 @@ def test_every_problem_is_told_at_once_with_its_path(registry: Registry) -> None
         ("decoder.steps=0", "decoder.steps: should be greater than 0 (got 0)"),
         ("decoder.start=[1]", "decoder.start: should be a valid string or should be a valid integer (got [1])"),
         ("decoder.steps.more=1", "decoder.steps: should be a valid integer (got {'more': 1})"),
+        ("seed=99999999999999999999", "seed: should be less than 9223372036854775808 (got 99999999999999999999)"),
         ("seed.more=1", "seed: should be a valid integer (got {'more': 1})"),
         ("surrogate.training=3", "surrogate.training: should be a table (got 3)"),
         ("surrogate.training.rates=[1, 'x']", "surrogate.training.rates.1: should be a valid number (got 'x')"),

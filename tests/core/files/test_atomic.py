@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from ele_core.errors import ModelError
+from ele_core.files import atomic
 from ele_core.files.atomic import new_folder, remove_unfinished, replace_folder, write_text
 
 
@@ -81,8 +83,43 @@ def test_a_new_folder_never_takes_the_place_of_another(tmp_path):
 
 
 def test_only_what_a_killed_process_left_is_removed(tmp_path):
-    left, others = [".000012.abcd_1x9", ".000013.zzzzzzzz"], [".000012.old.abcd1234", "000012", ".hidden", ".git"]
+    left = [".000012.0123abcd-7-abcd_1x9", ".000013.ffffffff-12345-zzzzzzzz"]
+    others = [".000012.old.abcd1234", "000012", ".hidden", ".git"]
     for name in (*left, *others):
         (tmp_path / name).mkdir()
     remove_unfinished(tmp_path, r"\d+")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "a,b\n")
+    assert os.read(reader, 100) == b"a,b\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert names(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("name", ["device", "/dev/null"])
+def test_a_device_is_written_to_and_not_replaced(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(atomic.tempfile, "mkstemp", lambda **_: pytest.fail("a file would take its place"))
+    (tmp_path / "device").symlink_to("/dev/null")
+    write_text(tmp_path / name, "a,b\n")
+    assert (tmp_path / name).is_char_device()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no such device")
+def test_a_full_device_is_said_to_be_full(monkeypatch):
+    monkeypatch.setattr(atomic.tempfile, "mkstemp", lambda **_: pytest.fail("a file would take its place"))
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_text(Path("/dev/full"), "a,b\n")
+    assert caught.value.filename == "/dev/full"
+
+
+def test_a_link_to_a_file_is_replaced_and_not_followed(tmp_path):
+    (tmp_path / "target").write_text("kept")
+    (tmp_path / "link").symlink_to("target")
+    write_text(tmp_path / "link", "new")
+    assert ((tmp_path / "target").read_text(), (tmp_path / "link").read_text()) == ("kept", "new")

@@ -32,6 +32,7 @@ from ele_core import StructuredPredictor
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.errors import EleError
 from ele_core.files.archive import MANIFEST, seal
+from ele_core.runs.measurements import changed, load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.checkpoint import STATE, TENSORS, Checkpoints, read
 from ele_core.runtime.context import Context
@@ -277,6 +278,8 @@ CANDIDATES = {
     "embeddings of three dimensions": candidates(embeddings=lambda e: e[:, :, None]),
     "embeddings NaN": candidates(embeddings=lambda e: e * torch.nan),
     "embeddings infinite": candidates(embeddings=lambda e: e / 0),
+    "embeddings at infinite distances": candidates(embeddings=lambda e: torch.full_like(e, 3e38)),
+    "one embedding at infinite distances": candidates(embeddings=lambda e: e.index_fill(0, torch.tensor([1]), 3e38)),
     **{
         f"embeddings {dtype}": candidates(embeddings=methodcaller("to", dtype))
         for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.float8_e4m3fn)
@@ -815,6 +818,20 @@ def test_data_of_a_run_that_are_no_plain_file_are_not_opened(run: Path, attack: 
     refused(lambda: Run(run).data(Context(0, torch.device("cpu"), Monitor())), "data.json")
 
 
+NOWHERE = ("missing", "a link to nowhere", "a link to itself")
+"""The attacks after which nothing has the name."""
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+@table({name: attack for name, attack in NO_FILES.items() if name not in NOWHERE})
+def test_an_evaluation_that_is_no_plain_file_is_not_opened(run: Path, suffix: str, attack: Attack) -> None:
+    Run(run).evaluate(limit=2, overrides=["decoder=candidates"])
+    file = (run / "predictions" / "test-candidates").with_suffix(suffix)
+    attack(file)
+    refused(lambda: load_all(run), file.name)
+    refused(lambda: changed(run), file.name)
+
+
 # -- what a load does besides -------------------------------------------------------------------------------------
 
 
@@ -940,6 +957,7 @@ PERMUTED = {
     "turned round": candidates(embeddings=lambda e: e.flip(0)),
     "rotated by one": candidates(embeddings=lambda e: e.roll(1, 0)),
     "all alike": candidates(embeddings=lambda e: e[:1].expand_as(e)),
+    "longer": candidates(embeddings=lambda e: 1.5 * e),
     "mirrored": candidates(embeddings=lambda e: -e),
     "structures exchanged": candidates(tokens=lambda t: t.flip(0)),
 }

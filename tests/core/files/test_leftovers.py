@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ele_core.errors import described
+from ele_core.files import atomic
 from ele_core.files.atomic import new_folder, own_prefix, remove_abandoned, write_bytes
 
 
@@ -36,6 +37,19 @@ def test_what_a_dead_process_left_is_removed_and_what_others_write_stays(tmp_pat
     write_bytes(file, b"whole")
     assert {path.name for path in tmp_path.iterdir()} == {file.name, mine.name, of_other_file.name, elsewhere.name}
     remove_abandoned(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("way", ["new_folder", "replace_folder"])
+def test_a_folder_that_a_killed_process_began_is_removed_by_the_next(tmp_path, way):
+    script = f"import os; from pathlib import Path; from ele_core.files.atomic import {way} as make\n"
+    script += "with make(Path('cache')) as fresh: (fresh / 'half').touch(); os.kill(os.getpid(), 9)"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".cache.")
+    with getattr(atomic, way)(tmp_path / "cache") as fresh:
+        (fresh / "whole").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
 def test_a_file_that_is_too_large_is_named_in_a_sentence(tmp_path):

@@ -26,6 +26,10 @@ def test_csv_columns_are_found_by_name_and_by_place(tmp_path):
     assert read_columns(file, [FIRST, LAST])[0] == [["a,b", "c"], ["1", "2"]]
 
 
+def test_both_halves_of_a_character_are_one(tmp_path):
+    assert read_columns(write(tmp_path, "pairs.jsonl", '{"x": "\\ud83d\\ude00"}\n'), ["x"])[0] == [["😀"]]
+
+
 def test_tsv_jsonl_and_gzip_are_read_as_what_they_hold(tmp_path):
     tsv = write(tmp_path, "pairs.tsv", "x\ty\na\t1\n")
     jsonl = write(tmp_path, "pairs.jsonl", '{"x": "a", "y": 1}\n\n{"x": "b", "y": [2, 3]}\n')
@@ -76,6 +80,7 @@ def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path, name, text, colum
     [
         ("short.csv", "x,y\na,1\nb\nc,3\n", "b", "1 cell, but the header has 2;"),
         ("bad.jsonl", '{"x": "a"}\n{"x":\n{"x": "c"}\n', '{"x":', "not JSON"),
+        ("half.jsonl", '{"x": "a"}\n{"x": "b\\ud800"}\n{"x": "c"}\n', '{"x": "b\\ud800"}', "holds half a character"),
         ("list.jsonl", '{"x": "a"}\n[1]\n{"x": "c"}\n', "[1]", "not a JSON object"),
         ("field.jsonl", '{"x": "a"}\n{"y": "b"}\n{"x": "c"}\n', '{"y": "b"}', "no field is called 'x'"),
     ],
@@ -234,8 +239,8 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(tmp_path, monk
         ("a.pkl", "can run any code"),
         ("a.mat", "writetable"),
         ("a.h5", "numpy.savez"),
-        ("a.parquet", "not a .parquet file"),
-        ("a.feather", "not a .feather file"),
+        ("a.parquet", "not a whole .parquet file"),
+        ("a.feather", "not a whole .feather file"),
     ],
 )
 def test_formats_that_are_not_read_are_refused_with_the_way_out(tmp_path, name, way_out):

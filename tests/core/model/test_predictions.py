@@ -9,7 +9,7 @@ from ele_core.data import objects
 from ele_core.files.columns import Table
 from ele_core.model import predict as predicting
 from ele_core.model.predict import Request, predict, predict_texts
-from ele_core.model.results import rounded
+from ele_core.model.results import NOT_FINITE, rounded
 from ele_core.model.tables import PredictionTable, contents
 
 
@@ -78,3 +78,11 @@ def test_numbers_are_numbers_until_a_table_is_written(predictor):
     ]
     text = contents(rows, columns, "x.csv", as_json=False).decode()
     assert text.splitlines()[0] == "name,input,prediction,energy,status"
+
+
+def test_an_input_whose_energies_are_infinite_is_told_so_and_of_no_constraint(predictor, pairs, monkeypatch):
+    regressor = predictor.model_.regressor
+    original = regressor.predict
+    monkeypatch.setattr(regressor, "predict", lambda batch: original(batch) * 1e30)
+    found = predictor.decode(pairs[0][:2], decoder="candidates")
+    assert [each.status for each in found] == [NOT_FINITE] * 2

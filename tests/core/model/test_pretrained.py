@@ -9,7 +9,7 @@ from pages import ROOT
 
 from ele_core import EleError, StructuredPredictor
 from ele_core.cli import cli
-from ele_core.model.pretrained import installed_models, model_folder
+from ele_core.model.pretrained import installed_models, model_folder, shown_name
 
 SMALL = ROOT / "models" / "smi2mol"
 
@@ -48,6 +48,25 @@ def test_commands_take_the_name():
     result = CliRunner().invoke(cli, ["predict", "brought", "-"], input="forty-two\n")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[1].startswith("forty-two,")
+
+
+def test_nothing_is_written_beside_an_installed_model(installed, tmp_path, monkeypatch):
+    before = sorted(installed.rglob("*"))
+    monkeypatch.setattr("ele_core.files.atomic.make_folder", lambda folder: pytest.fail(f"{folder} was made"))
+    assert CliRunner().invoke(cli, ["predict", "brought", "-"], input="forty-two\n").exit_code == 0
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    (tmp_path / "pairs.csv").write_text("words,digits\none,1\n")
+    for arguments in (["calibrate", "brought", "--data", "pairs.csv"], ["sign", "brought", "--key", "key"]):
+        result = CliRunner().invoke(cli, arguments)
+        assert "this is the installed model 'brought', which is not changed. Copy it" in str(result.exception), result
+    with pytest.raises(EleError, match="installed model 'brought'"):
+        StructuredPredictor.load("brought").save(installed)
+    assert sorted(installed.rglob("*")) == before
+
+
+def test_an_installed_model_is_called_by_its_name(installed, trained_run):
+    assert shown_name(installed) == "brought"
+    assert shown_name(trained_run) == shown_name(trained_run / "model") == trained_run.name
 
 
 @pytest.mark.usefixtures("installed")

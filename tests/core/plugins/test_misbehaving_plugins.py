@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import torch
 from click.testing import CliRunner
 from fakes import GOOD, FakeDecoder, Site, fake_registry, stub
 
@@ -20,6 +23,7 @@ from ele_core.networks import Backbone
 from ele_core.plugins import Record, Registry, hookimpl
 from ele_core.plugins.contained import blamed, contained, noted
 from ele_core.sources import Task
+from ele_core.testing.common import section_of
 from ele_core.types import Variant
 
 OURS = "explicit-loss-embedding"
@@ -53,6 +57,14 @@ def test_a_component_of_ele_itself_keeps_its_name_and_the_other_is_chosen_by_its
     assert f"{clash}'good' is that of core (explicit-loss-embedding 1.0), the other is chosen by intruder:good." in (
         listing(registry)
     )
+
+
+def test_the_checks_call_a_component_with_a_name_of_ours_by_its_plugin(site: Site) -> None:
+    site.install(OURS, GOOD, plugin="core")
+    site.install("intruder", GOOD.replace("FakeDecoder", "PlainDecoder"))
+    registry = site.registry()
+    names = {name: section_of(registry.create("decoder", name))["name"] for name in registry.names("decoder")}
+    assert names == {"good": "good", "intruder:good": "intruder:good"}
 
 
 def test_of_two_other_plugins_each_is_chosen_by_its_own_name(site: Site) -> None:
@@ -215,6 +227,77 @@ def test_the_command_line_prints_it_as_one_sentence(
         ele_core.cli.run()
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith(f"Error: {WHERE}: ZeroDivisionError: no weights. ")
+
+
+class Rude(stub(Decoder)):  # type: ignore[misc]
+    """A decoder that prints, and one that ends the process."""
+
+    def decode(self, *_: Any, **__: Any) -> Any:
+        """Print."""
+        print("debugging")
+
+    def accepts(self, *_: Any) -> None:
+        """End the process as if all were well."""
+        sys.exit(0)
+
+
+class RudePlugin:
+    """Brings the rude decoder."""
+
+    @hookimpl
+    def ele_decoders(self) -> list[Record]:
+        return [Record("rude", Rude)]
+
+
+@pytest.fixture
+def rude() -> Decoder:
+    registry = fake_registry()
+    registry.register(RudePlugin(), "colours")
+    decoder: Decoder = registry.create("decoder", "rude")
+    return decoder
+
+
+def test_a_component_that_exits_is_an_error_and_no_success(
+    rude: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ele_core.cli, "cli", lambda **_: rude.accepts())
+    with pytest.raises(SystemExit) as ended:
+        ele_core.cli.run()
+    assert ended.value.code == 1
+    said = "plugin colours (registered by hand), decoder 'rude': SystemExit: 0."
+    assert capsys.readouterr().err.startswith(f"Error: {said}")
+    with pytest.raises(PluginError, match="SystemExit: 0"), noted():
+        rude.accepts()
+    with pytest.raises(SystemExit), blamed(), noted():
+        sys.exit(3)
+
+
+def test_what_a_component_prints_is_no_part_of_the_output(
+    rude: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(**_: Any) -> None:
+        rude.decode()
+        rude.decode()
+        click.echo("a,b")
+
+    monkeypatch.setattr(ele_core.cli, "cli", command)
+    with pytest.raises(SystemExit) as ended:
+        ele_core.cli.run()
+    assert ended.value.code == 0
+    found = capsys.readouterr()
+    assert found.out == "a,b\n"
+    assert found.err == "plugin colours (registered by hand), decoder 'rude' prints:\ndebugging\ndebugging\n"
+
+
+def test_a_plugin_that_changes_the_type_of_all_numbers_fails_and_others_keep_theirs(site: Site) -> None:
+    site.install("double", f"import torch; torch.set_default_dtype(torch.float64)\n{GOOD}")
+    try:
+        (info,) = site.registry().plugins()
+        assert torch.get_default_dtype() == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert info.status == "failed"
+    assert info.reason.startswith("it sets torch's default type of numbers to float64, for all other code too;")
 
 
 # -- an __init__ that does not fit --------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from quick import QUICK, quick
 from scipy import sparse
 
 from ele_core import ConfigError, DataError, InvalidOutput
-from ele_core.errors import InvalidInput
+from ele_core.components.regressors.neural import NeuralRegressor
+from ele_core.errors import InvalidInput, TrainingError
 from ele_core.predictor.values import as_list
 
 pd = pytest.importorskip("pandas")
@@ -277,3 +278,16 @@ def test_a_table_without_pandas_says_how_to_install_it(predictor, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"this needs the package pandas.*pip install pandas"):
         predictor.to_dataframe(["one"])
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 63, 10**30])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(ConfigError, match="seed: should be"):
+        quick(seed=seed).fit(TEXTS, ["1", "2", "3", "4"])
+
+
+def test_a_regressor_that_is_far_worse_than_the_mean_has_diverged(monkeypatch):
+    original = NeuralRegressor.predict
+    monkeypatch.setattr(NeuralRegressor, "predict", lambda self, batch: 1e3 * original(self, batch))
+    with pytest.raises(TrainingError, match=r"regressor: the training diverged: queries are [\d,]+ times as far"):
+        quick().fit(TEXTS * 5, ["1", "2", "3", "4"] * 5, validation=(TEXTS, ["1", "2", "3", "4"]))

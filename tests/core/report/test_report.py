@@ -16,9 +16,9 @@ import ele_core.report
 from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import Interrupted, ModelError
-from ele_core.report import FILE, Wanted, split_for, write_report
+from ele_core.report import COUNTS, FILE, Wanted, split_for, write_report
 from ele_core.report.comparison import Comparison, compare, decided, short_names
-from ele_core.report.decoding import Ranks, interleaved, ranks
+from ele_core.report.decoding import Affordable, Ranks, interleaved, ranks
 from ele_core.report.drawings import Drawings, as_plain, choose
 from ele_core.report.embedding_maps import maps, principal
 from ele_core.report.headline import advice
@@ -399,12 +399,12 @@ def test_without_both_values_nothing_is_said_about_the_regressor(loss, error):
 
 def test_the_truth_is_counted_among_the_first_answers(copy):
     run = Run(copy)
-    model, context = run.model(["decoder=candidates"]), Context()
+    model, context, counts = run.model(["decoder=candidates"]), Context(), Affordable(copy / COUNTS, "")
     truths = model.candidates.batch[:30]
     queries = model.surrogate.embed(truths)
-    assert ranks(model, queries, truths, context) == Ranks(30, 10, [(k, 1.0) for k in (1, 2, 3, 5, 10)])
+    assert ranks(model, queries, truths, counts, context) == Ranks(30, 10, [(k, 1.0) for k in (1, 2, 3, 5, 10)])
     second = model.decode(queries, top_k=2, context=context).structures[torch.arange(1, 60, 2)]
-    found = dict(ranks(model, queries, second, context).shares)
+    found = dict(ranks(model, queries, second, counts, context).shares)
     assert (found[1], found[2], found[10]) == (0.0, 1.0, 1.0)
 
 
@@ -416,13 +416,26 @@ def test_a_slow_decoder_is_followed_for_fewer_inputs(copy, monkeypatch):
     assert [way["row"] for way in ways] == [data["groups"]["worst"][0], data["groups"]["typical"][0]]
 
 
+def test_the_next_page_shows_the_same_on_a_busier_machine(copy, monkeypatch):
+    first = data_of(write_report(Run(copy), Wanted(examples=9), Monitor()))
+    monkeypatch.setattr("ele_core.report.decoding.SECONDS", 0.0)
+    assert data_of(write_report(Run(copy), Wanted(examples=9), Monitor())) == first
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"a": 1}', '{"a": {"b": "c"}}', '{"a": {"b": 1e999}}'])
+def test_damaged_numbers_of_inputs_are_measured_again(tmp_path, content):
+    (tmp_path / COUNTS).write_text(content)
+    assert not Affordable(tmp_path / COUNTS, "a").known
+
+
 def test_rows_of_groups_are_taken_in_turn():
     assert interleaved([[1, 2, 3], [4], [5, 6]]) == [1, 4, 5, 2, 6, 3]
 
 
 def test_first_answers_need_at_least_two_candidates(copy):
     model = Run(copy).model(["candidates.share=0.00001"])
-    assert ranks(model, model.candidates.embeddings[:4], model.candidates.batch[:4], Context()) is None
+    counts = Affordable(copy / COUNTS, "")
+    assert ranks(model, model.candidates.embeddings[:4], model.candidates.batch[:4], counts, Context()) is None
 
 
 @pytest.mark.parametrize("own", [True, False])

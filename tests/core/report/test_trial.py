@@ -6,6 +6,7 @@ import http.client
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -148,7 +149,7 @@ def test_a_wrong_request_is_one_sentence(trial, change, sentence):
 def test_a_model_that_save_wrote_can_be_tried_without_examples(predictor, tmp_path):
     predictor.save(tmp_path / "model")
     trial = Trial.open(tmp_path / "model", "search")
-    assert (trial.examples, next(iter(trial.decoders)), trial.name) == ([], "search", "model")
+    assert (trial.examples, next(iter(trial.decoders)), trial.name) == ([], "search", tmp_path.name)
     assert trial.answer("forty-two", "search", 1)["answers"]
 
 
@@ -211,6 +212,20 @@ def test_what_is_no_json_object_is_refused(server, body):
     status, answer = ask(server, body.encode("latin-1"))
     assert status == 400
     assert "JSON" in answer["error"]
+
+
+def test_half_a_character_is_refused(server):
+    status, told = ask(server, b'{"input": "a\\ud800", "decoder": "candidates", "top_k": 1}')
+    assert (status, told["error"]) == (400, "The input holds half a character.")
+
+
+def test_sixty_connections_wait_until_they_are_taken():
+    waiting = []
+    with LocalServer("page", lambda asked: asked) as idle:  # it takes none: all of them wait
+        for _ in range(60):
+            waiting.append(socket.create_connection(("127.0.0.1", idle.server_port), timeout=0.5))
+    for each in waiting:
+        each.close()
 
 
 def test_an_overlong_body_is_refused_before_it_is_read(server):

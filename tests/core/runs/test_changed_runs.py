@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,7 @@ from ele_core.files.signatures import SIGNATURE, sign, signed_files
 from ele_core.model.files import UNSEALED
 from ele_core.report.comparison import compare
 from ele_core.report.learning_curves import curves
-from ele_core.runs.folder import changed_files, stage_seconds, training_seconds
+from ele_core.runs.folder import changed_files, seal_journal, stage_seconds, training_seconds
 from ele_core.runs.run import Run
 
 
@@ -104,6 +105,32 @@ def test_a_record_that_was_changed_after_the_training_is_named(run: Path, other:
     (run / name).write_text((run / name).read_text() + "\n")
     (warning,) = [text for text in compare([run, other]).warnings if "changed" in text]
     assert warning == f"run: {name} changed after the training: what they say may not be true."
+
+
+@pytest.mark.parametrize("name", ["data.json", "config.toml"])
+@pytest.mark.parametrize("option", ["--again", "--quiet"])
+def test_a_run_whose_rows_or_options_were_changed_is_not_measured(run: Path, name: str, option: str) -> None:
+    Run(run).evaluate(limit=2, overrides=["decoder=candidates"])
+    content = (run / name).read_text()
+    data = json.loads(content) if name == "data.json" else {}
+    changed = json.dumps({**data, "test": data["train"][:5], "train": data["test"]}) if data else f"{content}\n"
+    (run / name).write_text(changed)
+    said = ele("evaluate", run, "--limit", 2, "--decoder", "candidates", option)
+    assert f"{run}: {name} changed after the training" in said
+    assert "exact" not in said
+
+
+def test_a_run_without_its_manifest_is_not_measured(run: Path) -> None:
+    (run / "manifest.json").unlink()
+    assert "manifest.json changed after the training" in ele("evaluate", run, "--limit", 2, "--decoder", "candidates")
+
+
+@pytest.mark.parametrize("rows", [{"train": []}, {"test": [0, 0]}])
+def test_rows_that_cannot_be_a_split_are_damage_also_with_a_manifest_to_match(run: Path, rows: dict[str, Any]) -> None:
+    (run / "data.json").write_text(json.dumps({**json.loads((run / "data.json").read_text()), **rows}))
+    seal_journal(run)
+    said = ele("evaluate", run, "--limit", 2, "--decoder", "candidates", "--again")
+    assert "data.json: damaged: there are no training rows, or a row is listed twice." in said
 
 
 def test_an_evaluation_that_was_changed_is_named_and_not_shown(run: Path, other: Path) -> None:

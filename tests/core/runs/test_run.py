@@ -141,6 +141,14 @@ def test_a_run_that_has_not_finished_is_not_started_anew_but_gone_on_with(copy):
     assert not (copy / "checkpoints").exists()
 
 
+def test_a_command_in_a_message_can_be_copied_whatever_the_folder_is_called(tmp_path):
+    folder = tmp_path / "my run"
+    folder.mkdir()
+    (folder / "config.toml").touch()
+    with pytest.raises(ModelError, match=rf"ele resume '{folder}'$"):
+        Run(folder)
+
+
 def test_a_run_that_has_finished_is_left_alone_when_it_is_resumed(copy):
     before = {file: file.stat().st_mtime_ns for file in copy.rglob("*")}
     recorder = Recorder()

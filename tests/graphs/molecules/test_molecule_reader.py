@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import torch
+from commands import PATIENCE
 
 from ele_graphs.graphs.batch import CompactGraphs
 from ele_graphs.molecules.reader import BLOCK, Worker, read_many
@@ -44,6 +50,33 @@ def test_a_worker_that_died_is_started_again() -> None:
         assert [row if isinstance(row, str) else row[0] for row in worker.read(["OCC", "CC"])] == ["CCO", "CC"]
     finally:
         worker.close()
+
+
+ENDLESS = """
+from itertools import repeat
+from ele_graphs.molecules.reader import read_many
+from ele_graphs.molecules.space import MoleculeSpace
+try:
+    for block in read_many(repeat("CCO"), MoleculeSpace().limits(min_atoms=2), 2):
+        print(len(block), flush=True)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def test_ctrl_c_is_not_answered_by_workers() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # the group that a terminal would interrupt
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "1000\n"
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (out.splitlines()[-1], err) == ("stopped", "")
 
 
 def test_nothing_gives_no_blocks() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
+import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +111,40 @@ def test_a_file_that_is_no_png_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes(whole[:200])
     for name in ("text.png", "photo.jpg", "cut.png"):
         with pytest.raises(InvalidInput, match="is not a whole PNG file"):
-            fitted(pixels(4, 4, 3), folder=str(tmp_path)).parse(name)
+            fitted(pixels(40, 40, 3), folder=str(tmp_path)).parse(name)
+
+
+def huge_png(side: int = 13_000) -> bytes:
+    """A header alone that promises so many pixels."""
+    whole = png(np.zeros((1, 1, 1), np.uint8))
+    return whole[:16] + struct.pack(">II", side, side) + whole[24:]
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "folder", "link", "endless.png"])
+def test_what_is_no_plain_file_of_some_size_is_not_read(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("/dev/zero")
+    (tmp_path / "endless.png").touch()
+    os.truncate(tmp_path / "endless.png", 1 << 40)
+    space = ImageInput(ImageInput.Config(folder=str(tmp_path)))
+    with pytest.raises(InvalidInput, match=r"cannot be read: (not a plain file|more than [\d,]+ bytes)\."):
+        space.parse(name)
+
+
+def test_the_size_of_a_picture_is_compared_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("decoded"))
+    (tmp_path / "huge.png").write_bytes(huge_png())
+    space = ImageInput(ImageInput.Config(folder=str(tmp_path)))
+    for text in ("huge.png", EMBEDDED + base64.b64encode(huge_png()).decode()):
+        with pytest.raises(InvalidInput, match=r"13,000 × 13,000 pixels, and at most 16,777,216 are read"):
+            space.parse(text)
+    space.fit([np.zeros((8, 8, 3), np.uint8)])
+    (tmp_path / "other.png").write_bytes(huge_png(9))
+    with pytest.raises(InvalidInput, match=r"has 9 × 9 pixels, those of the training have 8 × 8"):
+        space.parse("other.png")
 
 
 def test_without_pillow_arrays_work_and_files_say_what_to_install(

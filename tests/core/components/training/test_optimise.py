@@ -255,6 +255,20 @@ def test_a_loss_that_leaves_the_numbers_stops_training_also_where_its_gradient_d
         )
 
 
+@pytest.mark.parametrize("patience", [None, 2])
+def test_a_training_that_ends_far_above_its_first_loss_has_diverged(patience):
+    point = Point(2.0)
+    with pytest.raises(TrainingError, match=r"test: the training diverged: the loss rose from 4 to .*learning_rate"):
+        train(
+            point, towards(point, 0.0), lambda: {"error": 1.0}, learning_rate=1000.0, evaluations=5, patience=patience
+        )
+
+
+def test_a_training_that_begins_with_weights_that_fit_may_lose_some():
+    point = Point(0.01)
+    train(point, towards(point, 0.0), lambda: {"error": 1.0}, learning_rate=1.0, evaluations=5)
+
+
 def test_a_gradient_that_leaves_the_numbers_stops_training_although_the_loss_does_not():
     point = Point()
     with pytest.raises(TrainingError, match=r"test: the gradient of the loss is (nan|inf) at step 1\."):
@@ -487,7 +501,7 @@ def test_checkpoints_of_a_training_without_minutes_hold_no_plan():
     memory = Memory(stop_after=3)
     with pytest.raises(Stopped):
         timed(Pace(), Recorder(), minutes=None, work=memory)
-    assert set(memory.kept["test"].values) == {"step", "stale", "best"}
+    assert set(memory.kept["test"].values) == {"step", "stale", "best", "first"}
 
 
 def test_several_processes_make_the_steps_that_the_main_one_planned():

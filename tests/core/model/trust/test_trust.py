@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from ele_core import AnyOf, StructuredPredictor
 from ele_core.data.truths import Truths
-from ele_core.errors import ConfigError, DataError
-from ele_core.model.trust.calibration import fit_calibration
+from ele_core.errors import ConfigError, DataError, ModelError
+from ele_core.files.archive import seal
+from ele_core.model.files import UNSEALED
+from ele_core.model.trust.calibration import ARRAYS, FILE, PLAIN, TENSORS, fit_calibration
 from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, prediction_sets
 from ele_core.model.trust.signals import NAMES, signals
@@ -145,6 +150,47 @@ def test_a_calibration_is_saved_and_loaded_with_the_model(calibrated, pairs, tmp
     assert torch.equal(before.confidence, after.confidence)
     assert torch.equal(before.sets.members, after.sets.members)
     assert before.rows() == after.rows()
+
+
+@pytest.fixture(scope="module")
+def saved(calibrated, tmp_path_factory):
+    """A folder with a calibrated model."""
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    calibrated.save(folder)
+    return folder
+
+
+STRANGE = (None, True, "x", [], {}, -1, 0, 0.5, 10**30, 1e300, math.nan, math.inf, -math.inf)
+"""Values that are not those of a calibration, for most of its entries."""
+
+
+@pytest.mark.parametrize("name", ["format", "decoder", "signals", *PLAIN])
+def test_an_entry_that_was_written_anew_is_damage_or_changes_no_prediction(saved, calibrated, pairs, tmp_path, name):
+    folder = shutil.copytree(saved, tmp_path / "model")
+    content = json.loads((folder / FILE).read_text())
+    wrong = [{key: value for key, value in content.items() if key != name}, *({**content, name: v} for v in STRANGE)]
+    confidence = calibrated.decode(pairs[0][:3]).confidence
+    for each in wrong:
+        (folder / FILE).write_text(json.dumps(each))
+        seal(folder, unsealed=UNSEALED)
+        try:
+            found = StructuredPredictor.load(folder).decode(pairs[0][:3]).confidence
+        except ModelError as error:
+            assert FILE.removesuffix("json") in str(error)
+        else:
+            assert found is None or torch.equal(found, confidence), each[name]
+
+
+@pytest.mark.parametrize("name", [*ARRAYS, "confidence.mean", "confidence.deviation", "confidence.bias"])
+def test_tensors_of_another_shape_type_or_without_numbers_are_damage(saved, tmp_path, name):
+    folder = shutil.copytree(saved, tmp_path / "model")
+    tensors = load_file(folder / TENSORS)
+    good = tensors[name]
+    for wrong in (good[None], good.float() * math.nan, good.double() * math.nan, good.to(torch.int32)):
+        save_file({**tensors, name: wrong.contiguous()}, folder / TENSORS)
+        seal(folder, unsealed=UNSEALED)
+        with pytest.raises(ModelError, match=f"{TENSORS}: damaged"):
+            StructuredPredictor.load(folder)
 
 
 def test_tables_have_the_columns_of_trust(calibrated, pairs):
