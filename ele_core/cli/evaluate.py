@@ -136,6 +136,7 @@ def show(
     for line in trust_lines(trust) if trust else ():
         console.show(line)
     show_baselines(metrics, found, run, console)
+    show_verdict(metrics, trust, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
         console.show(f"Published ({source}):")
@@ -143,6 +144,14 @@ def show(
             if reference.source == source:
                 values = ", ".join(f"{name} {value:g}" for name, value in reference.values.items())
                 console.show(f"  {reference.name}: {values}")
+
+
+def show_verdict(metrics: Mapping[str, float], trust: Mapping[str, Any], run: Run, console: options.Console) -> None:
+    """Print what the metrics mean, in plain words."""
+    from ele_core.report.headline import verdict
+
+    for sentence in verdict(metrics, trust, len(run.provenance["train"])):
+        console.hint(sentence)
 
 
 def show_baselines(metrics: Mapping[str, float], found: Baselines, run: Run, console: options.Console) -> None:

@@ -57,6 +57,7 @@ from ele_core.cli import options
     show_default=True,
     help="Inputs that cannot be used: list them and stop (raise), omit them (skip), or leave them empty (null).",
 )
+@click.option("--only-new", is_flag=True, help="Write only the new columns, without those of FILE.")
 @options.output_table
 @options.decoding
 @options.as_json
@@ -74,6 +75,7 @@ def predict(
     risk: float | None,
     min_confidence: float,
     on_error: str,
+    only_new: bool,
     target: str,
     overrides: dict[str, Any],
     console: options.Console,
@@ -81,7 +83,8 @@ def predict(
     """Predict structures for new inputs and write a table of them.
 
     RUN is a run folder, or a folder that StructuredPredictor.save wrote. FILE is .csv, .tsv, .jsonl, .parquet, .npy,
-    .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept.
+    .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept,
+    unless --only-new is given. If no input can be used, the exit code is 1.
     If an input is unlike those of the training, the column unlike_training says why. If the model is calibrated (see
     ele calibrate), the column confidence is the probability that the prediction is exact.
     After Ctrl-C or SIGTERM, give the same command again to continue.
@@ -92,9 +95,9 @@ def predict(
     ele predict run inputs.csv --input name --decoder pgd --top-k 3 -o predictions.csv
     ele predict run inputs.csv --min-confidence 0.95 --coverage 0.99
     """
-    from ele_core.data.objects import readers
+    from ele_core.data.objects import readers, reading
     from ele_core.display.text import harmless
-    from ele_core.errors import ConfigError, counted
+    from ele_core.errors import ConfigError, DataError, counted
     from ele_core.files.atomic import write_bytes
     from ele_core.files.tables import FIRST, input_places, read_columns, read_table
     from ele_core.model.constraints import from_options
@@ -113,15 +116,16 @@ def predict(
     with process_group() as processes:
         if file == "-" and processes.count > 1:
             raise ConfigError("standard input cannot be shared among processes.", where="-", fix="Give a file.")
-        known = readers(model.config.registry)
+        known, monitor = readers(model.config.registry), console.monitor()
+        reading(file, monitor)
         table = read_table(file, None, known)
         if file != "-":
             model.inputs.read_beside(file)
         trained = model.config.data.input if model.config.data else None
-        answer = PredictionTable(table, input_places(table, column, trained))
+        answer = PredictionTable(table, input_places(table, column, trained), only_new)
         bound = from_options(model.space, constraints, table)
         choices, choices_data = read_columns(candidates, [FIRST], known) if candidates else (None, None)
-        context = context_for(model.config, console.monitor(), processes)
+        context = context_for(model.config, monitor, processes)
         settings: dict[str, object] = {
             "inputs": table.digest,
             "column": column,
@@ -160,3 +164,6 @@ def predict(
                 else:
                     text = content.decode()
                     sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+                if len(predictions) and len(predictions.refused) == len(predictions):
+                    what = f"no input can be used, the first because: {next(iter(predictions.refused.values()))}"
+                    raise DataError(what, where=file, fix="Choose the column of the inputs with --input.")

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from ele_core import ConfigError, Context, EleError, Rival
 from ele_core.data.prepare import Prepared
+from ele_core.extras import how_to_install
 from ele_sequences.g2p.align import numbered
 from ele_sequences.g2p.space import PhonemeSpace
 
@@ -91,7 +92,7 @@ def run(command: Sequence[str], folder: Path) -> str:
     homes = (specification.submodule_search_locations if specification else None) or []
     if not homes:
         what = "this row needs the package phonetisaurus, which is not installed."
-        raise ConfigError(what, fix=f"pip install explicit-loss-embedding[{EXTRA}]")
+        raise ConfigError(what, fix=how_to_install(EXTRA))
     programs, libraries = (Path(homes[0]) / kind / platform.machine() for kind in ("bin", "lib"))
     paths = {"PATH": f"{programs}:{os.environ.get('PATH', '')}", "LD_LIBRARY_PATH": str(libraries)}
     done = subprocess.run(command, cwd=folder, env={**os.environ, **paths}, capture_output=True, text=True, check=False)

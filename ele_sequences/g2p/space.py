@@ -68,6 +68,11 @@ class PhonemeSpace(SequenceSpace):
                 raise ValueError(f"{missing!r} occurs in a pair, but is not a token by itself")
             return self
 
+    class Texts(SequenceSpace.Texts):
+        """Phonemes, which not every text is."""
+
+        any_text = False
+
     config: Config
     Rules = PhonemeRules
     Show = PhonemeShow
