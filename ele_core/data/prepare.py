@@ -225,7 +225,7 @@ def load_file(
     space, read, parsed = read_pairs(config, inputs, left, right, context)
     outputs = parsed.pack(space.pack, lambda row: cell_text(right[row])).located(table.lines)
     if options.on_error == "raise" or not len(outputs):
-        hint = swapped(space.texts.parse, left, outputs)
+        hint = swapped(space.texts.parse, left, right)
         refuse(outputs.rejected, options.file, skipping=options.on_error == "skip", fix=hint)
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
     values = [read[row] for row in outputs.rows]
@@ -279,10 +279,10 @@ def note_on_copies(alike: Tensor) -> str:
     return f"{what}; equal rows stay in the same part of the split"
 
 
-def swapped(parse: Callable[[str], Any], left: Sequence[Cell], outputs: Objects) -> str:
+def swapped(parse: Callable[[str], Any], left: Sequence[Cell], right: Sequence[Cell]) -> str:
     """What to do if most outputs cannot be read, but the inputs can be read as outputs; else empty."""
-    looked_at = sample(left)
-    if len(outputs) >= len(outputs.rejected) or len(parse_cells(parse, looked_at)) < len(looked_at):
+    inputs, outputs = (parse_cells(parse, sample(cells)) for cells in (left, right))
+    if inputs.rejected or len(outputs) >= len(outputs.rejected):
         return ""
     return (
         "The column of the inputs can be read as outputs: are the two swapped? Choose them with --input and --output."
@@ -311,7 +311,7 @@ def read_pairs(
     values, outputs = parse_pairs(inputs, space_type.Texts(space_type, options).parse, left, right, context)
     if not len(outputs):
         assert config.data is not None
-        hint = swapped(space_type.Texts(space_type, options).parse, left, outputs)
+        hint = swapped(space_type.Texts(space_type, options).parse, left, right)
         refuse(outputs.rejected, config.data.file, skipping=config.data.on_error == "skip", fix=hint)
         raise DataError("there are no pairs.", where=config.data.file)
     return inferred_space(space_type, outputs.values, options), values, outputs

@@ -312,9 +312,11 @@ def tiny_sections(registry: Registry, parts: Mapping[str, Component]) -> Iterato
 
 
 def section_of(component: Component) -> Table:
-    """A component as a section of a configuration: its name and its options."""
-    _, record = provider_of(component)
-    return {"name": record.name, **component.config.model_dump(mode="json")}
+    """A component as a section of a configuration: its name, with the plugin if others share it, and its options."""
+    plugin, record = provider_of(component)
+    chosen = registry_of(component).get(kind_of(component), record.name)
+    name = record.name if chosen is type(component) else f"{plugin.name}:{record.name}"
+    return {"name": name, **component.config.model_dump(mode="json")}
 
 
 def shortened(registry: Registry, kind: Any, section: Table) -> Table:

@@ -78,6 +78,17 @@ def check_decoding_is_distinct(decoder: Decoder, problem: SampleProblem) -> None
         )
 
 
+@after(check_decoding_is_distinct)
+def check_decoding_finds_several(decoder: Decoder, problem: SampleProblem) -> None:
+    """With `top_k` above 1, some query has more than one structure, as there are many candidates."""
+    found = decoded(decoder, problem, TOP).energies.isfinite().sum(dim=1)
+    require(
+        bool((found > 1).any()),
+        f"`top_k={TOP}` gives each query one structure, although there are {len(problem.candidates)} candidates: "
+        "return the next best ones too",
+    )
+
+
 @after(check_decoding_is_made_of_structures)
 def check_decoding_energies_are_true(decoder: Decoder, problem: SampleProblem) -> None:
     """The returned energies are the surrogate's energies of the returned structures."""
@@ -319,6 +330,23 @@ def check_decoder_forgets_earlier_problems(decoder: Decoder, problem: SampleProb
         found, expected = (solved(each, asked, changed) for each in (decoder, fresh))
         same = torch.equal(found.energies, expected.energies) and same_tensors(found.structures, expected.structures)
         require(same, "the result depends on what was decoded before: keep nothing between calls of `decode`")
+
+
+@after(check_decoder_is_no_worse_than_candidates)
+def check_decoder_solves_the_problem_it_is_given(decoder: Decoder, problem: SampleProblem) -> None:
+    """After another problem, the best of the new candidates is found, not that of the first ones."""
+    many = structures(problem.space, 4 * len(problem.candidates))
+    first, second = (with_candidates(problem, many[start::2]) for start in range(2))
+    solved(decoder, sample_queries(first), first)
+    queries = second.candidates.embeddings[-5:]
+    best = second.energy(queries).among(second.candidates).amin(dim=1).cpu()
+    found = solved(decoder, queries, second).energies[:, 0]
+    worse = int((found > best + rounding(best)).sum())
+    require(
+        not worse,
+        f"for {worse} of {len(best)} queries, the best candidate of a second problem has less energy than the result: "
+        "keep nothing of the first, neither in the decoder nor on its class",
+    )
 
 
 def solved(decoder: Decoder, queries: Tensor, problem: SampleProblem) -> Decoding:

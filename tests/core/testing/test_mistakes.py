@@ -9,6 +9,7 @@ import pytest
 from mistakes import CORRECT, MISTAKES, ONE_LAW, checked, found_by
 from mistakes.of_decoders import Tracing
 from mistakes.of_learners import ClaimsInvariance, HasNoExamples, LearnedSurrogate, PlainEncoder, PlainRegressor
+from mistakes.planted import RefusesMore
 
 from ele_core.testing import check_encoder
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
@@ -46,7 +47,9 @@ def test_all_checks_together_find_what_they_should(mistake):
 
 
 @pytest.mark.parametrize(
-    "cls", [*CORRECT, Tracing, LearnedSurrogate, PlainEncoder, PlainRegressor], ids=lambda cls: cls.__name__
+    "cls",
+    [*CORRECT, Tracing, LearnedSurrogate, PlainEncoder, PlainRegressor, RefusesMore],
+    ids=lambda cls: cls.__name__,
 )
 def test_nothing_is_found_in_a_correct_component(cls):
     assert not failed(cls)

@@ -15,6 +15,7 @@ from mistakes import (  # noqa: F401
     of_decoders,
     of_learners,
     of_spaces,
+    planted,
     randomness,
     sets,
     tasks,
