@@ -78,17 +78,6 @@ def check_decoding_is_distinct(decoder: Decoder, problem: SampleProblem) -> None
         )
 
 
-@after(check_decoding_is_distinct)
-def check_decoding_finds_several(decoder: Decoder, problem: SampleProblem) -> None:
-    """With `top_k` above 1, some query has more than one structure, as there are many candidates."""
-    found = decoded(decoder, problem, TOP).energies.isfinite().sum(dim=1)
-    require(
-        bool((found > 1).any()),
-        f"`top_k={TOP}` gives each query one structure, although there are {len(problem.candidates)} candidates: "
-        "return the next best ones too",
-    )
-
-
 @after(check_decoding_is_made_of_structures)
 def check_decoding_energies_are_true(decoder: Decoder, problem: SampleProblem) -> None:
     """The returned energies are the surrogate's energies of the returned structures."""
@@ -105,6 +94,19 @@ def check_decoder_is_no_worse_than_candidates(decoder: Decoder, problem: SampleP
     worse = found > best + rounding(best)
     count = int(worse.sum())
     require(not count, f"for {count} of {len(best)} queries, the best candidate has less energy than the result")
+
+
+@after(check_decoding_is_distinct, check_decoder_is_no_worse_than_candidates)
+def check_decoding_finds_several(decoder: Decoder, problem: SampleProblem) -> None:
+    """With `top_k` above 1, some query has more than one structure, as there are many candidates."""
+    energies = decoded(decoder, problem, TOP).energies
+    if torch.equal(energies[:, 0], solved(decoder, sample_queries(problem), fewest(problem)).energies[:, 0]):
+        raise NotApplicable("the decoder does not use the candidates")
+    require(
+        bool((energies.isfinite().sum(dim=1) > 1).any()),
+        f"`top_k={TOP}` gives each query one structure, although there are {len(problem.candidates)} candidates: "
+        "return the next best ones too",
+    )
 
 
 @after(check_decoding_is_made_of_structures)
@@ -357,6 +359,11 @@ def solved(decoder: Decoder, queries: Tensor, problem: SampleProblem) -> Decodin
 def with_candidates(problem: SampleProblem, batch: object) -> SampleProblem:
     """The problem with other candidates."""
     return dataclasses.replace(problem, candidates=Candidates(batch, problem.surrogate.embed(batch)))
+
+
+def fewest(problem: SampleProblem) -> SampleProblem:
+    """The problem with one candidate."""
+    return with_candidates(problem, problem.candidates.batch[-1:])
 
 
 def scaled(problem: SampleProblem, scale: float, batch: object) -> SampleProblem:

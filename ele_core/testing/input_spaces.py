@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -267,19 +268,21 @@ def check_input_refuses_what_is_not_a_number(inputs: Inputs) -> None:
         if value is None:
             continue
         applies = True
-        for what, call in (
-            ("pack", lambda v=value: space.pack([v])),
-            ("fit", lambda v=value: packed_after_fit(inputs, v)),
-        ):
-            try:
-                batch = call()
-            except InvalidInput:
-                continue
-            for name, tensor in batch.named_tensors():
-                finite = not tensor.is_floating_point() or bool(tensor.isfinite().all())
-                require(finite, f"`{what}` accepts an input with {bad}: field '{name}' is not finite. Refuse it")
+        require_finite_or_refused(lambda each: space.pack([each]), value, f"`pack` accepts an input with {bad}")
+        require_finite_or_refused(partial(packed_after_fit, inputs), value, f"`fit` accepts an input with {bad}")
     if not applies:
         raise NotApplicable("inputs are no vectors of numbers")
+
+
+def require_finite_or_refused(pack: Callable[[Any], Any], value: Any, what: str) -> None:
+    """Raise `Broken` if `pack` takes a value, and its batch is not finite."""
+    try:
+        batch = pack(value)
+    except InvalidInput:
+        return
+    for name, tensor in batch.named_tensors():
+        finite = not tensor.is_floating_point() or bool(tensor.isfinite().all())
+        require(finite, f"{what}: field '{name}' is not finite. Refuse it")
 
 
 def with_number(value: Any, number: float) -> Any | None:

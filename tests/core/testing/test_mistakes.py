@@ -74,3 +74,15 @@ def test_missing_examples_are_asked_for_in_one_message():
     assert [*failed(HasNoExamples).values()] == [
         "HasNoExamples has no examples: write the method `examples`, which returns a few of them"
     ]
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        ("check_project_is_nearest", ["noise of scale 1:", "another point of the set is nearer, by", "The point ["]),
+        ("check_project_is_feasible", ["project, field 'chosen', torch.float32", "The point is ["]),
+    ],
+)
+def test_a_message_on_a_projection_shows_the_point_and_the_scale(law, words):
+    found = [found_by(law, each.cls).explanation for each in MISTAKES if each.law == law]
+    assert any(all(word in explanation for word in words) for explanation in found), found
