@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from ele_core.errors import ConfigError
 
@@ -29,8 +29,9 @@ def pip_install(extra: str, name: str = OURS) -> str:
     A folder is written as `.` if it is the current one.
     """
     url, editable = _origin(name)
-    path = Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None
-    if path is None or not path.exists():
+    written = unquote(urlsplit(url).path)
+    path = Path(written.removeprefix("/") if os.name == "nt" else written)
+    if not url.startswith("file:") or not path.exists():
         return f"pip install '{name}[{extra}]'"
     if path.is_file():
         return f"pip install '{name}[{extra}] @ {url}'"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from ele_core.components.inputs.bits import BitsInput
 from ele_core.errors import InvalidInput
 from ele_core.files.atomic import replace_folder
 from ele_core.numerics.sparse_vectors import SparseColumn, SparseVector
-from ele_core.types import Reads
 from ele_graphs.molecules.sources import cache_folder
 
 RADIUS, BITS = 2, 2048
@@ -120,7 +119,7 @@ class FingerprintInput(BitsInput):
         """Whether it matters how often a bit occurs; false: it is there or not."""
 
     config: Config
-    reads: ClassVar[Reads] = "vectors"
+    reads = "vectors"
 
     def __init__(self, config: Config | None = None) -> None:
         super().__init__(config)

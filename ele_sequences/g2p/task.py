@@ -29,7 +29,7 @@ from ele_core import (
     pack_all,
 )
 from ele_core.data.objects import Rejected
-from ele_core.extras import pip_install
+from ele_core.extras import how_to_install
 from ele_sequences.g2p.align import Alignment, numbered
 from ele_sequences.g2p.rivals import EXTRA, Attention, Phonetisaurus
 from ele_sequences.g2p.space import JOINER, SILENT, PhonemeSpace
@@ -41,7 +41,7 @@ HEADER = "word"
 SHARES = (("test", 15), ("dev", 20))
 """Hash percentiles: below 15 test, below 20 validation."""
 FIX = (
-    f"Install the dictionary ({pip_install('g2p')}), or give a folder that holds train.tsv, "
+    f"{how_to_install('g2p')}; or give a folder that holds train.tsv, "
     "dev.tsv and test.tsv (or .tsv.gz) with the columns word and phonemes: --set task.path=FOLDER"
 )
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
