@@ -106,12 +106,16 @@ def evaluate(
     if found is not None:
         console.note(f"measured on {found.date}, stored in {found.file}; --again measures again")
         show(found.metrics, found.baselines, groups, found.trust, opened, console)
+        if not oracle:
+            show_verdict(found.metrics, found.trust, opened, console)
         return
     if target:
         from ele_core.runs.measurements import record
 
         record(Path(target), opened, result, command=sys.argv[1:], split=split, oracle=oracle, seconds=seconds)
     show(result.metrics, result.baselines, groups, result.assessment, opened, console)
+    if not oracle:
+        show_verdict(result.metrics, result.assessment, opened, console)
 
 
 def show(
@@ -136,7 +140,6 @@ def show(
     for line in trust_lines(trust) if trust else ():
         console.show(line)
     show_baselines(metrics, found, run, console)
-    show_verdict(metrics, trust, run, console)
     references = run.references()
     for source in dict.fromkeys(reference.source for reference in references):
         console.show(f"Published ({source}):")

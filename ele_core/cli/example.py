@@ -64,7 +64,7 @@ def example(name: str) -> None:
 
 def dates(seed: int = 0) -> Iterator[tuple[str, str]]:
     """Yield `ROWS` different phrases with their dates; the same ones for the same seed."""
-    drawn, seen = Random(seed), set()
+    drawn, seen = Random(seed), set[str]()
     while len(seen) < ROWS:
         day = FIRST_DAY + timedelta(days=int(DAYS * drawn.random()))
         text = written(PHRASES[int(len(PHRASES) * drawn.random())], day)

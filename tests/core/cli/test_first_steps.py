@@ -218,3 +218,4 @@ def test_the_verdict_is_in_plain_words(exact, trust, pairs, words):
 def test_evaluate_ends_with_the_verdict(ele: Ele, copy: Path):
     assert re.search(r"Right in about \d+ of 100, by \d+ pairs that were not trained on\.", ele("evaluate", copy).out)
     assert "Right in" not in ele("evaluate", copy, "--quiet").out
+    assert "Right in" not in ele("evaluate", copy, "--oracle").out

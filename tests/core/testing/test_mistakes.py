@@ -80,7 +80,7 @@ def test_missing_examples_are_asked_for_in_one_message():
     ("law", "words"),
     [
         ("check_project_is_nearest", ["noise of scale 1:", "another point of the set is nearer, by", "The point ["]),
-        ("check_project_is_feasible", ["project, field 'chosen', torch.float32", "The point is ["]),
+        ("check_project_is_feasible", ["project, field 'tokens', torch.float32", "The point is ["]),
     ],
 )
 def test_a_message_on_a_projection_shows_the_point_and_the_scale(law, words):
