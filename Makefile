@@ -16,9 +16,10 @@ OF_A_RUN := $(shell grep -l 'add_argument."run"' $(MEASURED))
 install: $(STAMP)  ## make .venv with ELE, all extras and the development tools
 
 $(STAMP): pyproject.toml constraints.txt $(wildcard models/*/pyproject.toml)
+	@echo "Installing ELE with all extras and tools into $(VENV). Torch is large: this takes minutes."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[all]'
 	$(BIN)/python -m pip install --quiet --no-deps ./models/smi2mol
 	touch $(STAMP)
 

@@ -142,6 +142,9 @@ class TextFormat(Generic[Y]):
     objects of a file are read before `OutputSpace.infer` makes the configuration from them.
     """
 
+    any_text: ClassVar[bool] = False
+    """Whether any text is an output: `ele train FILE` takes such a space if its user names none."""
+
     def __init__(self, space: type[OutputSpace[Y, Any]], options: Mapping[str, Any]) -> None:
         self.space = space
         self.options = options

@@ -65,6 +65,8 @@ class SequenceMoves(Moves[Tokens]):
 class SequenceTexts(TextFormat[str]):
     """Texts with what separates their tokens."""
 
+    any_text = True
+
     @classmethod
     def infer(cls, texts: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
         """What separates the tokens of the texts, unless `options` say so."""

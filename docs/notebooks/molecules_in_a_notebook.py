@@ -47,6 +47,7 @@ predictor = StructuredPredictor.for_task(
         "backbone": {"name": "gru", "embedding": 48, "layers": 1, "width": 96},
         "training": {"epochs": 25, "batch_size": 128, "learning_rate": 4e-3, "evaluations": 5},
     },
+    verbose=False,
 )
 predictor.fit(smiles[:-300], molecules[:-300], validation=300)
 print(f"{len(predictor.model_.candidates):,} training molecules, which are the candidates as well")

@@ -17,6 +17,7 @@ from ele_core.cli.calibrate import calibrate
 from ele_core.cli.check import check
 from ele_core.cli.configuration import debug, init
 from ele_core.cli.evaluate import evaluate
+from ele_core.cli.example import example
 from ele_core.cli.launch import stop_with_parent
 from ele_core.cli.neighbours import neighbours
 from ele_core.cli.plugins import new_plugin, plugins
@@ -39,10 +40,9 @@ KEY = "ELE_KEY"
 EPILOG = """
 \b
 A first run, in a few minutes:
-  ele train number-words -o run     learn to read numbers
-  ele report run                    write an HTML page: run/report.html
-  ele evaluate run                  measure it on unseen numbers
-  echo "forty-two" | ele predict run -
+  ele example dates.csv             a table of 2,000 dates as people write them
+  ele train dates.csv -o run        learn to read them; ends with run/report.html
+  echo "the 4th of May 2027" | ele predict run -
   ele try run                       type inputs on a page of your own
 """
 
@@ -61,6 +61,7 @@ def cli(key: str | None) -> None:
 
 
 COMMANDS = (
+    example,
     init,
     train,
     resume,

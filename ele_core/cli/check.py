@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +13,7 @@ from ele_core.cli import completion, options
 
 if TYPE_CHECKING:
     from ele_core.testing.choosing import Subject
-    from ele_core.testing.results import CheckResult
+    from ele_core.testing.results import Check, CheckResult
     from ele_core.types import Kind
 
 COLOURS = {"passed": "green", "failed": "red", "unexpectedly passed": "red"}
@@ -47,6 +49,12 @@ COLOURS = {"passed": "green", "failed": "red", "unexpectedly passed": "red"}
     shell_complete=completion.components("surrogate"),
     help="The surrogate to check it with [default: a fixed one, or the first that it accepts].",
 )
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="CHECK",
+    help="Run only this check, and those that it builds on, as in --only keys_ignore_the_packing. May be repeated.",
+)
 @options.as_json
 @options.output
 def check(
@@ -56,6 +64,7 @@ def check(
     space: str | None,
     inputs: str | None,
     surrogate: str | None,
+    only: tuple[str, ...],
     console: options.Console,
 ) -> None:
     """Check that a component keeps the laws of its kind.
@@ -66,6 +75,7 @@ def check(
     \b
     ele check sequence --kind output --set length=3
     ele check rgcn --space molecule
+    ele check sequence --kind output --only keys_ignore_the_packing
     """
     from ele_core.config import as_changes
     from ele_core.testing.choosing import Choosing
@@ -81,7 +91,8 @@ def check(
         workers()  # other processes, which start while the first checks run
     for each in kinds:
         subject = Choosing(each, name, given, space, inputs, surrogate, options.registry()).subject()
-        reports.append((subject, run_checks(subject.checks, subject.arguments, monitor=console.monitor())))
+        checks = chosen(subject.checks, only)
+        reports.append((subject, run_checks(checks, subject.arguments, monitor=console.monitor())))
         if not console.as_json:
             show(*reports[-1])
     if console.as_json:
@@ -97,6 +108,20 @@ def check(
         console.json({"components": components})
     if not all(result.ok for _, results in reports for result in results):
         click.get_current_context().exit(1)
+
+
+def chosen(checks: Sequence[Check], only: Sequence[str]) -> Sequence[Check]:
+    """Return the checks that `only` names, with or without `check_`; all if it names none."""
+    if not only:
+        return checks
+    known = {check.__name__.removeprefix("check_"): check for check in checks}
+    wanted = [name.removeprefix("check_") for name in only]
+    for name in wanted:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            fix = f"did you mean {close[0]}?" if close else f"the checks are {', '.join(known)}."
+            raise click.UsageError(f"no check of this kind is called '{name}'; {fix}")
+    return [known[name] for name in known if name in wanted]
 
 
 def kinds_of(name: str, kind: str | None) -> list[Kind]:

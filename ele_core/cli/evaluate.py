@@ -138,6 +138,8 @@ def evaluate(
             rivals=stored.rivals,
         )
     show(stored, groups, opened, console)
+    if not oracle:
+        show_verdict(stored, opened, console)
 
 
 def with_rivals(
@@ -181,6 +183,14 @@ def show(stored: StoredEvaluation, groups: Mapping[str, Groups], run: Run, conso
             if reference.source == source:
                 values = ", ".join(f"{name} {value:g}" for name, value in reference.values.items())
                 console.show(f"  {reference.name}: {values}")
+
+
+def show_verdict(stored: StoredEvaluation, run: Run, console: options.Console) -> None:
+    """Print what the metrics mean, in plain words."""
+    from ele_core.report.headline import verdict
+
+    for sentence in verdict(stored.metrics, stored.trust, len(run.provenance["train"])):
+        console.hint(sentence)
 
 
 def show_baselines(stored: StoredEvaluation, run: Run, console: options.Console) -> None:

@@ -317,14 +317,16 @@ def processes(command: Command) -> Command:
 
 
 def source_or_data(on_error: str) -> Decorator:
-    """Add `[CONFIG|TASK]`, or `--data FILE` with its columns and `--output-space NAME`.
+    """Add `[FILE|CONFIG|TASK]`, or `--data FILE` with its columns and `--output-space NAME`.
 
     The command gets what to load as `source`, and the options of the file within `overrides`: place it below
     `settings`. `on_error` is the default that help names.
     """
 
     def decorate(command: Any) -> Any:
-        @click.argument("source", metavar="[CONFIG|TASK]", required=False, shell_complete=completion.sources("task"))
+        @click.argument(
+            "source", metavar="[FILE|CONFIG|TASK]", required=False, shell_complete=completion.sources("task")
+        )
         @click.option(
             "--data",
             metavar="FILE",
@@ -343,7 +345,8 @@ def source_or_data(on_error: str) -> Decorator:
             "--output-space",
             metavar="NAME",
             shell_complete=completion.components("output"),
-            help="What the outputs of --data are, instead of CONFIG|TASK: `ele plugins` lists the names.",
+            help="What the outputs of your file are, instead of CONFIG|TASK: `ele plugins` lists the names "
+            "[default: one that takes any text].",
         )
         @functools.wraps(command)
         def merged(
@@ -356,8 +359,12 @@ def source_or_data(on_error: str) -> Decorator:
             from ele_core.config import merge
 
             columns = {name: kwargs.pop(name) for name in ("input", "output", "on_error")}
+            if data is None and source is not None and is_table(source):
+                source, data = None, source
             if data is None and any(columns.values()):
                 raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
+            if source is None and data is not None and output_space is None:
+                output_space = output_of_any_text(data, quiet=kwargs.get("quiet", False))
             chosen = chosen_source(source, output_space, data)
             if data is not None:
                 if on_error != "raise":  # which is the default of the configuration
@@ -377,12 +384,27 @@ def chosen_source(source: str | None, output_space: str | None, data: str | None
         raise click.UsageError(f"Give either {source} or --output-space {output_space}: both say what is predicted.")
     if source is not None:
         return source
-    if output_space is None and data is None:
-        raise click.UsageError("Give CONFIG|TASK, or your own pairs: --data FILE --output-space NAME.")
     if output_space is None:
-        names = ", ".join(registry().names("output"))
-        raise click.UsageError(f"Say what the outputs of {data} are: --output-space NAME, one of {names}.")
+        raise click.UsageError("Give your own pairs, FILE --output-space NAME, or CONFIG|TASK.")
     if data is None:
         raise click.UsageError("--output-space says what the outputs of --data are: give --data FILE too.")
     registry().provider("output", output_space)  # raises if there is none of this name
     return {"output": {"name": output_space}}
+
+
+def is_table(source: str) -> bool:
+    """Whether an argument names a file of pairs: any file with a suffix other than that of a configuration."""
+    return Path(source).suffix not in ("", ".toml") and Path(source).is_file()
+
+
+def output_of_any_text(data: str, *, quiet: bool) -> str:
+    """The output space of a file whose user names none: the first that takes any text; a line says so."""
+    spaces = registry().usable("output")
+    found = next((name for name, space in spaces.items() if space.Texts.any_text), None)
+    if found is None:
+        names = ", ".join(spaces)
+        raise click.UsageError(f"Say what the outputs of {data} are: --output-space NAME, one of {names}.")
+    if not quiet and "RANK" not in os.environ:  # of several processes, the one that starts the others says it
+        others = ", ".join(name for name in spaces if name != found)
+        click.echo(f"outputs are read as '{found}'; if they are something else: --output-space {others}", err=True)
+    return found

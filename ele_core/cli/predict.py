@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     help="The .csv, .tsv, .jsonl or .parquet file to write, or a folder for one .parquet file per block "
     "[default: standard output].",
 )
+@click.option("--only-new", is_flag=True, help="Write only the new columns, without those of FILE.")
 @options.decoding
 @options.as_json
 @options.output
@@ -94,6 +95,7 @@ def predict(
     min_confidence: float,
     on_error: str,
     shard: str,
+    only_new: bool,
     target: str,
     overrides: dict[str, Any],
     console: options.Console,
@@ -101,7 +103,8 @@ def predict(
     """Predict structures for new inputs and write a table of them.
 
     RUN is a run folder, or a folder that StructuredPredictor.save wrote. FILE is .csv, .tsv, .jsonl, .parquet, .npy,
-    .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept.
+    .npz, .smi, plain lines or what a plugin reads; - is standard input, as plain lines. All columns of FILE are kept,
+    unless --only-new is given. If no input can be used, the exit code is 1.
     If an input is unlike those of the training, the column unlike_training says why. If the model is calibrated (see
     ele calibrate), the column confidence is the probability that the prediction is exact.
 
@@ -116,9 +119,9 @@ def predict(
     ele predict run inputs.csv --min-confidence 0.95 --coverage 0.99
     ele predict run millions.csv.gz --shard 2/8 -o predictions/
     """
-    from ele_core.data.objects import readers
+    from ele_core.data.objects import readers, reading
     from ele_core.display.text import harmless
-    from ele_core.errors import ConfigError
+    from ele_core.errors import ConfigError, DataError
     from ele_core.files.tables import FIRST, read_table
     from ele_core.model.predict import Request, candidates_from
     from ele_core.model.predict_file import FilePrediction, InputFile, Shard, predict_file
@@ -139,7 +142,9 @@ def predict(
         model = opened.model(overrides)
         console.configuration(model.config)
         known = readers(model.config.registry)
-        source = InputFile.open(file, known, column, model.config.data.input if model.config.data else None)
+        trained = model.config.data.input if model.config.data else None
+        reading(file, console.monitor())
+        source = InputFile.open(file, known, column, trained, only_new=only_new)
         if file != "-":
             model.inputs.read_beside(file)
         choices = read_table(candidates, [FIRST], known) if candidates else None
@@ -156,6 +161,7 @@ def predict(
         }
         settings |= {"constraints": constraints} if constraints else {}
         answers = {"coverage": coverage, "by": by, "risk": risk, "confidence": min_confidence, "on_error": on_error}
+        answers |= {"only_new": True} if only_new else {}
         with (
             opened.resumable(model, {**settings, **answers, "shard": shard}, context) as resumable,
             parts_in(opened.folder, target, model.config, {**settings, **answers}, resumable) as parts,
@@ -168,6 +174,9 @@ def predict(
                         sys.stdout.write(harmless(content.decode()) if sys.stdout.isatty() else content.decode())
                 elif not is_folder(target):
                     found.write(target, as_json=console.as_json)
+                if found.tally.inputs and found.tally.refused == found.tally.inputs:
+                    what = f"no input can be used, the first because: {found.reason}"
+                    raise DataError(what, where=file, fix="Choose the column of the inputs with --input.")
 
 
 def tell(run: str, asked: FilePrediction, found: Predicted, monitor: Monitor) -> None:

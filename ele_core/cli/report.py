@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ele_core.cli import options
-from ele_core.cli.evaluate import show_baselines
+from ele_core.cli.evaluate import show_baselines, show_verdict
 from ele_core.display.text import harmless
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def report_at_end(
                 console.show(f"  {name}  {text}")
             if stored := run.stored(wanted.split, wanted.limit, oracle=False):
                 show_baselines(stored, run, console)
+                show_verdict(stored, run, console)
             page = str(write_report(run, wanted, shown))
             console.show(f"Report: {page}")
             return metrics, page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 
 from ele_core.cli import options
 from ele_core.cli.report import report_at_end
+from ele_core.errors import counted
 
 if TYPE_CHECKING:
     from ele_core.runs.run import Run
@@ -62,8 +64,8 @@ def train(
     test inputs are decoded, and RUN/report.html shows the outcome.
 
     \b
-    ele train --data pairs.csv --output-space molecule -o run
-    ele train --data pairs.csv --output-space molecule --recipe paper -o run
+    ele train pairs.csv -o run
+    ele train pairs.csv --output-space molecule --recipe paper -o run
     ele train number-words -o run --minutes 10
     ele train my.toml --seed 1 --set regressor.training.learning_rate=1e-3
     ele train number-words -o run --processes 2
@@ -82,6 +84,8 @@ def train(
         raise ConfigError(what, where="-o", fix="Name the run folder: -o RUN.")
     config = configuration.load(source, overrides, options.registry())
     console.configuration(config)
+    if said := competing():
+        console.note(said)
     started = time.monotonic()
     monitor = console.monitor(afterwards=["decoding"] if with_report else ())
     with process_group() as processes:
@@ -153,6 +157,18 @@ def resume(
         outcome = f"{'Finished already' if before else 'Trained'}: {run}"
         written = processes.largest(int(processes.main and before and (done.folder / "report.html").is_file()))
         finished(done, processes, monitor, console, outcome, with_report and not written, started)
+
+
+def competing() -> str:
+    """A line on other programs that compete for the cores; empty if there are none, or one thread that waits little."""
+    import torch
+
+    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if threads == 1 or load < cores:
+        return ""
+    busy = f"this machine is busy (load {load:.1f}, {counted(cores, 'core')})"
+    return f"{busy}: the {threads} threads of the training compete with other programs. OMP_NUM_THREADS=1 may be faster"
 
 
 def finished(

@@ -42,6 +42,8 @@ class DataSet:
     of them. Else every pair is evaluated by itself. Training always uses every pair."""
     calibration: Tensor = dataclasses.field(default_factory=lambda: torch.arange(0))
     """Rows set aside to learn the confidence of predictions; ELE takes them from `train`."""
+    alike: Tensor | None = None
+    """(N,) a number for each pair, the same for pairs that stay in one part of the split. None: all are different."""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -75,7 +77,10 @@ class DataSet:
         place[rows] = torch.arange(len(rows))
         parts = [place[part][place[part] >= 0] for part in (self.train, self.validation, self.test, self.calibration)]
         source = [self.source_row(row) for row in rows.tolist()]
-        kept = dataclasses.replace(self, inputs=self.inputs_at(rows), outputs=self.outputs[rows], rows=source)
+        alike = None if self.alike is None else self.alike[rows]
+        kept = dataclasses.replace(
+            self, inputs=self.inputs_at(rows), outputs=self.outputs[rows], rows=source, alike=alike
+        )
         return dataclasses.replace(kept.with_split(*parts), rejected=[*self.rejected, *rejected])
 
     def source_row(self, row: int) -> int:

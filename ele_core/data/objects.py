@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -222,6 +223,16 @@ def pack_all(space: OutputSpace[Any, Any], objects: Sequence[Any], context: Cont
 
 
 # -- files --------------------------------------------------------------------------------------------------------
+
+LARGE = 20 << 20
+"""Bytes of a file from which on a line says that it is being read."""
+
+
+def reading(file: str, monitor: Monitor) -> None:
+    """Say that a file is being read, if that takes a while."""
+    path = Path(file)
+    if path.is_file() and (size := path.stat().st_size) > LARGE:
+        monitor.message(f"reading {file}, {size >> 20:,} MiB")
 
 
 def readers(registry: Registry) -> Readers:

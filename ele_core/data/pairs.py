@@ -12,7 +12,7 @@ import torch
 
 from ele_core.config import RunConfig
 from ele_core.data.dataset import DataSet
-from ele_core.data.objects import Objects, parse_cells, parse_inputs, readers, refuse
+from ele_core.data.objects import Objects, parse_cells, parse_inputs, readers, reading, refuse
 from ele_core.data.truths import Truths, examples
 from ele_core.errors import DataError
 from ele_core.files.columns import Cell, cell_text, describe_columns
@@ -36,7 +36,7 @@ def parse_pairs(
 
     The rejected rows of both columns are those of the outputs.
     """
-    x = parse_inputs(inputs, left)
+    x = parse_inputs(inputs, left, context.monitor.progress(range(len(left)), description="reading inputs"))
     y = parse_cells(parse, right, context.monitor.progress(x.rows, description="reading pairs"))
     return dict(zip(x.rows, x.values, strict=True)), dataclasses.replace(y, rejected=[*x.rejected, *y.rejected])
 
@@ -49,6 +49,7 @@ def read_examples(
     The columns, and whether an input can have several right outputs, are those of `config.data`, if there is one.
     """
     options, wanted = config.data, columns_of(config)
+    reading(file, context.monitor)
     table = read_table(file, wanted, readers(config.registry))
     context.monitor.message(describe_columns(table, wanted))
     left, right = (table.cells(places) for places in table.places(wanted))
@@ -87,6 +88,7 @@ def columns_of(config: RunConfig) -> list[str | int]:
 def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | None:
     """Whether cells are vectors of the same number of numbers, at least two: `binary` if all are 0 or 1; else None.
 
+    Two bits as a text are no vector of bits, as `0 1` is also a list of two numbered features.
     A cell is a text such as `0.5 1 2` or `[0.5, 1, 2]`, or an array. Of a long column, a thousand cells are looked at.
     """
     vectors = [numbers(cell) for cell in sample(cells)]
@@ -94,7 +96,7 @@ def looks_like_vectors(cells: Sequence[Any]) -> Literal["binary", "numbers"] | N
     if len(sizes) != 1 or sizes & {0, 1}:
         return None
     values = np.stack([vector for vector in vectors if vector is not None])
-    return "binary" if np.isin(values, (0, 1)).all() else "numbers"
+    return "binary" if values.shape[1] > 2 and np.isin(values, (0, 1)).all() else "numbers"
 
 
 def are_single_numbers(cells: Sequence[Any]) -> bool:

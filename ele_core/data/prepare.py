@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,12 +13,13 @@ from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
 from ele_core.config import DataConfig, Facts, RunConfig, calibration_pairs, own_data, plan
+from ele_core.config.recipes import CALIBRATED_FROM
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
-from ele_core.data.objects import Objects, located, pack_all, read_outputs, readers, refuse
-from ele_core.data.pairs import are_arrays, are_single_numbers, looks_like_vectors, parse_pairs
+from ele_core.data.objects import Objects, located, pack_all, parse_cells, read_outputs, readers, reading, refuse
+from ele_core.data.pairs import are_arrays, are_single_numbers, looks_like_vectors, parse_pairs, sample
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
-from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns
+from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns, note_on_identifiers
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
@@ -26,6 +27,13 @@ from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
 from ele_core.sources import Task
 from ele_core.types import Choice
+
+FEW_DIFFERENT = 20
+"""Different rows up to which a file is split row by row: equal rows are then in several parts of the split."""
+NO_CONFIDENCE = (
+    f"no confidence: below {CALIBRATED_FROM:,} training pairs none are set aside to learn it. To set some aside: "
+    "--set calibration.pairs=0.1; or give other pairs to `ele calibrate` after the training"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +97,8 @@ def prepare(
     aside = calibration_size(config, len(data.train))
     if aside:
         data = with_calibration(data, aside, inputs, context)
+    elif own_data(config.given) and "pairs" not in config.given.get("calibration", {}):
+        data = dataclasses.replace(data, notes=[*data.notes, NO_CONFIDENCE])
     if pairs is not None:
         if fitted is None:
             fit_by_position(inputs, data)
@@ -110,9 +120,14 @@ def calibration_size(config: RunConfig, pairs: int) -> float:
 
 
 def with_calibration(data: DataSet, size: float, inputs: InputSpace[Any], context: Context) -> DataSet:
-    """Set training pairs aside for the calibration; the pairs of one input stay together if any truth is right."""
-    values = data.inputs_at(data.train) if data.any_truth else ()
-    example = numbered(map(inputs.format, values)) if data.any_truth else torch.arange(len(data.train))
+    """Set training pairs aside for the calibration.
+
+    Equal pairs stay together, and the pairs of one input if any truth is right.
+    """
+    if data.any_truth:
+        example = numbered(map(inputs.format, data.inputs_at(data.train)))
+    else:
+        example = numbered((data.train if data.alike is None else data.alike[data.train]).tolist())
     return data.set_aside(size, example, context.generator("calibration"))
 
 
@@ -129,8 +144,8 @@ def input_for(config: RunConfig, values: Sequence[Any]) -> Choice:
     better: list[str] = []
     if are_arrays(values):
         better = [name for name, space in config.registry.usable("input").items() if space.reads == "arrays"]
-    elif looks_like_vectors(values) is not None:
-        better = for_vectors(config.registry)
+    elif (found := looks_like_vectors(values)) is not None:
+        better = (for_bits(config.registry) if found == "binary" else []) or for_vectors(config.registry)
     return Choice(name=better[0]) if better else config.input
 
 
@@ -138,6 +153,11 @@ def for_vectors(registry: Registry) -> list[str]:
     """Return the names of the input spaces that read vectors unless the user chooses another."""
     spaces = registry.usable("input").items()
     return [name for name, space in spaces if space.reads == "vectors by default"]
+
+
+def for_bits(registry: Registry) -> list[str]:
+    """Return the names of the input spaces that read vectors of 0 and 1 unless the user chooses another."""
+    return [name for name, space in registry.usable("input").items() if space.reads == "bits by default"]
 
 
 def fit_by_position(inputs: InputSpace[Any], data: DataSet) -> None:
@@ -193,6 +213,7 @@ def load_file(
     options = config.data
     assert options is not None
     wanted = [options.input or FIRST, options.output or LAST]
+    reading(options.file, context.monitor)
     table = read_table(options.file, wanted, readers(config.registry))
     left, right = (table.cells(places) for places in table.places(wanted))
     if left is right and len(left) and not isinstance(left[0], str):
@@ -204,18 +225,25 @@ def load_file(
     space, read, parsed = read_pairs(config, inputs, left, right, context)
     outputs = parsed.pack(space.pack, lambda row: cell_text(right[row])).located(table.lines)
     if options.on_error == "raise" or not len(outputs):
-        refuse(outputs.rejected, options.file, skipping=options.on_error == "skip")
+        hint = swapped(space.texts.parse, left, right)
+        refuse(outputs.rejected, options.file, skipping=options.on_error == "skip", fix=hint)
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
     values = [read[row] for row in outputs.rows]
-    example = numbered(map(inputs.format, values)) if options.any_truth else torch.arange(len(values))
-    held = held_out(options, int(example.max()) + 1)
-    train, validation, test = split_examples(example, held, options.test, config.seed)
+    texts = [cell_text(right[row]) for row in outputs.rows]
+    cells = (left[row] for row in outputs.rows)
+    alike = numbered(map(inputs.format, values) if options.any_truth else map(pair_key, cells, texts))
+    repeats = "" if options.any_truth else note_on_copies(alike)
+    if not options.any_truth and int(alike.max()) < FEW_DIFFERENT:
+        alike = torch.arange(len(values))
+    held = held_out(options, int(alike.max()) + 1)
+    train, validation, test = split_examples(alike, held, options.test, config.seed)
     lost = space.show.dropped_note(outputs.values)
     warning = numbers_as_text(inputs, left, config.registry)
-    texts = [cell_text(right[row]) for row in outputs.rows]
-    repeats = note_on_repeats(values, texts) if options.any_truth is None else ""
+    if options.any_truth is None:
+        repeats = "\n".join(filter(None, [repeats, note_on_repeats(values, texts)]))
     as_read = read_as(choice, config.input, left)
-    notes = describe_columns(table, wanted), as_read, warning, repeats, described(space), lost
+    columns = describe_columns(table, wanted), note_on_identifiers(table, wanted)
+    notes = *columns, as_read, warning, repeats, described(space), lost
     data = DataSet(
         inputs=values,
         outputs=outputs.batch,
@@ -230,8 +258,35 @@ def load_file(
         lines=table.lines,
         notes=[note for note in notes if note],
         any_truth=bool(options.any_truth),
+        alike=alike,
     )
     return choice, inputs, space, data
+
+
+def pair_key(cell: Cell, text: str) -> int:
+    """A number that is equal for equal rows: for the cell of the input and the text of the output."""
+    return hash((cell.tobytes() if hasattr(cell, "tobytes") else str(cell), text))
+
+
+def note_on_copies(alike: Tensor) -> str:
+    """A line for the user if rows occur several times; else empty."""
+    different = int(alike.max()) + 1
+    if different == len(alike):
+        return ""
+    what = f"note: {counted(len(alike) - different, 'row')} equal to an earlier one"
+    if different <= FEW_DIFFERENT:
+        return f"{what}, and only {different} different: equal rows are trained and tested on, so results are too good"
+    return f"{what}; equal rows stay in the same part of the split"
+
+
+def swapped(parse: Callable[[str], Any], left: Sequence[Cell], right: Sequence[Cell]) -> str:
+    """What to do if most outputs cannot be read, but the inputs can be read as outputs; else empty."""
+    inputs, outputs = (parse_cells(parse, sample(cells)) for cells in (left, right))
+    if inputs.rejected or len(outputs) >= len(outputs.rejected):
+        return ""
+    return (
+        "The column of the inputs can be read as outputs: are the two swapped? Choose them with --input and --output."
+    )
 
 
 def with_contents(digest: str, contents: str) -> str:
@@ -256,7 +311,8 @@ def read_pairs(
     values, outputs = parse_pairs(inputs, space_type.Texts(space_type, options).parse, left, right, context)
     if not len(outputs):
         assert config.data is not None
-        refuse(outputs.rejected, config.data.file, skipping=config.data.on_error == "skip")
+        hint = swapped(space_type.Texts(space_type, options).parse, left, right)
+        refuse(outputs.rejected, config.data.file, skipping=config.data.on_error == "skip", fix=hint)
         raise DataError("there are no pairs.", where=config.data.file)
     return inferred_space(space_type, outputs.values, options), values, outputs
 
@@ -270,8 +326,9 @@ def read_as(chosen: Choice, given: Choice, values: Sequence[Cell]) -> str:
     """A line on the input space, if it was chosen because of the data."""
     if chosen.name == given.name:
         return ""
-    what = "arrays" if are_arrays(values) else "vectors"
-    return f"input: read as '{chosen.name}', because all are {what} of numbers; otherwise: --set input={given.name}"
+    kind = looks_like_vectors(values)
+    what = {"binary": "vectors of 0 and 1", "numbers": "vectors of numbers", None: "arrays of numbers"}[kind]
+    return f"input: read as '{chosen.name}', because all are {what}; otherwise: --set input={given.name}"
 
 
 def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Registry) -> str:
@@ -279,7 +336,7 @@ def numbers_as_text(inputs: InputSpace[Any], cells: Sequence[Cell], registry: Re
     if not isinstance(inputs, TextInput):
         return ""
     what = "vectors of numbers" if looks_like_vectors(cells) else "numbers" if are_single_numbers(cells) else ""
-    better = for_vectors(registry)
+    better = (for_bits(registry) if looks_like_vectors(cells) == "binary" else []) or for_vectors(registry)
     advice = f". To read them as vectors: --set input={better[0]}" if better else "."
     return f"warning: the inputs are {what}, but are read as text{advice}" if what else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -106,10 +106,10 @@ def examples(
     return rows[order[first]], Truths(data.outputs[rows[order]], example)
 
 
-def numbered(texts: Iterable[str]) -> Tensor:
-    """A number for each text, equal for equal texts, counted in the order in which they occur first."""
-    known: dict[str, int] = {}
-    return torch.tensor([known.setdefault(text, len(known)) for text in texts], dtype=torch.long)
+def numbered(keys: Iterable[Hashable]) -> Tensor:
+    """A number for each key, such as a text, equal for equal keys, counted in the order in which they occur first."""
+    known: dict[Hashable, int] = {}
+    return torch.tensor([known.setdefault(key, len(known)) for key in keys], dtype=torch.long)
 
 
 def note_on_repeats(inputs: Sequence[Any], outputs: Sequence[str]) -> str:

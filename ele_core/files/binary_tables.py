@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ele_core.errors import DataError, EleError
+from ele_core.extras import how_to_install
 from ele_core.files.archive import brief
 from ele_core.files.columns import Keep, Table
 from ele_core.files.sources import bytes_of
@@ -28,8 +29,8 @@ def pyarrow(where: str) -> Any:
         import pyarrow.compute
         import pyarrow.parquet
     except ImportError:
-        fix = "Install it: pip install 'explicit-loss-embedding[tables]'"
-        raise DataError("Parquet and Arrow files need the package pyarrow.", where=where, fix=fix) from None
+        what = "Parquet and Arrow files need the package pyarrow."
+        raise DataError(what, where=where, fix=how_to_install("tables")) from None
     return pa
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
@@ -182,6 +183,25 @@ def describe_columns(table: Table, wanted: Wanted) -> str:
     if said[0] == said[1]:
         return f"input and output: {said[0]}{others}"
     return f"input: {said[0]}{guesses[0]}; output: {said[1]}{guesses[1]}{others}"
+
+
+IDENTIFIERS = re.compile(
+    r"|unnamed: 0|#|(.*[\s_.-])?(ids?|index|idx|key|uuid|row|nr|no|cas|casrn|cas.?number|inchi.?key)"
+)
+"""Names of columns that name their rows, in lower case."""
+
+
+def note_on_identifiers(table: Table, wanted: Wanted) -> str:
+    """A warning if the column of inputs was guessed, names its rows, and there is another; else empty."""
+    if not table.names or wanted[0] != FIRST:
+        return ""
+    places = table.places(wanted)
+    used, name = {place for each in places for place in each}, table.names[places[0][0]]
+    others = [other for place, other in enumerate(table.names) if place not in used]
+    if not others or not IDENTIFIERS.fullmatch(name.strip().lower()):
+        return ""
+    what = f"warning: the column '{name}', which is taken as the input, seems to name its rows"
+    return f"{what}. Choose another, as in --input '{others[0]}'"
 
 
 def named_columns(places: Sequence[int], names: Sequence[str]) -> str:

@@ -67,6 +67,10 @@ class Evaluation:
     assessment: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What confidence and prediction sets are worth on these examples: see `ele_core.model.trust.assess`."""
 
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        return f"Evaluation({means}; decoder {self.decoder.name})"
+
     def rows(self, model: Model, inputs: Sequence[Any]) -> list[dict[str, str]]:
         """Return texts for a table, one mapping per example: `input`, `prediction`, `truth`, `energy`, each metric.
 

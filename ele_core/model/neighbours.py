@@ -50,6 +50,9 @@ class Neighbours:
     rows: npt.NDArray[np.int64]
     """(n, k) the position of each among the objects that were searched."""
 
+    def __repr__(self) -> str:
+        return f"Neighbours({' × '.join(map(str, self.rows.shape))}: objects, distances, rows)"
+
 
 def nearest_among(queries: Tensor, k: int, chunks: Iterable[Chunk]) -> Nearest:
     """Return the k nearest of all chunks for each query (B, dim); fewer if there are not as many."""

@@ -68,12 +68,13 @@ class Tally:
     inputs: int = 0
     answered: int = 0
     unlike: int = 0
+    refused: int = 0
 
     @classmethod
     def of(cls, predictions: Predictions) -> Tally:
         """Count the inputs, those with an answer, and those unlike the training."""
         found = sum(each.best is not None for each in predictions)
-        return cls(len(predictions), found, len(predictions.unlike_training))
+        return cls(len(predictions), found, len(predictions.unlike_training), len(predictions.refused))
 
     @classmethod
     def sum(cls, parts: Iterable[Tally]) -> Tally:
@@ -93,11 +94,15 @@ class InputFile:
     trained: str | None
     whole: Table | None = None
     """All rows, if the file can be read only once."""
+    only_new: bool = False
+    """Whether the columns of the file are left out of the predictions."""
 
     @classmethod
-    def open(cls, file: str, readers: Readers, column: str | None, trained: str | None) -> InputFile:
+    def open(
+        cls, file: str, readers: Readers, column: str | None, trained: str | None, *, only_new: bool = False
+    ) -> InputFile:
         """Open a file, or standard input, which is read as a whole."""
-        return cls(file, readers, column, trained, read_table("-") if file == "-" else None)
+        return cls(file, readers, column, trained, read_table("-") if file == "-" else None, only_new)
 
     def digest(self) -> str:
         """The SHA-256 of the file."""
@@ -113,7 +118,7 @@ class InputFile:
         for number, table in enumerate(tables):
             places = places or input_places(table, self.column, self.trained)
             if number == 0 or len(table):
-                yield number, PredictionTable(table, places, first)
+                yield number, PredictionTable(table, places, first, self.only_new)
             first += len(table)
 
     def count(self) -> int | None:
@@ -178,7 +183,8 @@ class Parts:
         columns = (*(name for name in predictions.columns if name != UNLIKE), UNLIKE)
         names, rows = block.names(columns), block.rows(predictions, rounded, skip=skip)
         tally = dataclasses.asdict(Tally.of(predictions))
-        about = json.dumps({"of": self.key, "kept": block.kept, "names": names, "tally": tally})
+        reason = next(iter(predictions.refused.values()), "")
+        about = json.dumps({"of": self.key, "kept": block.kept, "names": names, "tally": tally, "reason": reason})
         if self.suffix in PARQUET:
             rows = [{names[UNLIKE]: "", **row} for row in rows]
             types = {new: type_of(name) for name, new in names.items()}
@@ -237,6 +243,11 @@ class Predicted:
     def tally(self) -> Tally:
         """The sum of what was counted."""
         return Tally.sum(Tally(**each["tally"]) for each in self._about)
+
+    @property
+    def reason(self) -> str:
+        """Why the first input that cannot be used cannot; empty if all can."""
+        return next((each["reason"] for each in self._about if each["reason"]), "")
 
     @cached_property
     def names(self) -> dict[str, str]:

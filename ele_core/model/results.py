@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from ele_core.display.pictures import beside, picture, table
 from ele_core.errors import ConfigError, DataError, counted
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.types import Decoding, Drawing
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
-    from torch import Tensor
 
     from ele_core.model.trust.judged import Trust
     from ele_core.model.trust.sets import PredictionSets
@@ -35,10 +37,18 @@ CONFIDENCE, EXPECTED = "confidence", "expected_"
 """Further columns of a calibrated model: the probability that the answer is exact, the expected value of a metric."""
 DIGITS = {"energy": 6}
 """The significant digits of numbers in a table; of other columns four."""
+LONGEST = 200
+"""Characters of an input, or of the objects found for it, that a prediction shows of itself."""
 UNPACKED_AT_ONCE = 1024
 """Inputs whose structures are unpacked at once while predictions are read one after the other."""
 SET_SIZE, SET_NOTE, SET = "set_size", "set_note", "set"
 """Further columns of a calibrated model: the size of the prediction set, whether it is complete, and its structures."""
+
+
+def short(value: Any) -> str:
+    """A value as Python shows it, in one line of at most `LONGEST` characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +79,14 @@ class Prediction:
     def best(self) -> Any:
         """The object of least energy, or None if there is none: see `status`."""
         return self.objects[0] if self.objects else None
+
+    def __repr__(self) -> str:
+        energies = f"[{', '.join(f'{energy:.4g}' for energy in self.energies)}]"
+        shown = [f"input={short(self.input)}", f"objects={short(self.objects)}", f"energies={energies}"]
+        shown += [f"status={self.status!r}"] if self.status != "ok" else []
+        shown += [f"unlike_training={self.unlike_training!r}"] if self.unlike_training else []
+        shown += [f"confidence={self.confidence:.3g}"] if self.confidence is not None else []
+        return f"Prediction({', '.join(shown)})"
 
     def drawings(self) -> list[Drawing]:
         """Draw each object, as a picture or as text if its space has no pictures."""
@@ -113,6 +131,11 @@ class Predictions(Sequence[Prediction]):
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def __repr__(self) -> str:
+        sure = "" if self.trust is None else ", with confidence"
+        refused = f", {len(self.refused):,} not used" if self.refused else ""
+        return f"Predictions({counted(len(self), 'input')}, top_k={self.decoding.top_k}{sure}{refused})"
 
     def __iter__(self) -> Iterator[Prediction]:
         for start in range(0, len(self), UNPACKED_AT_ONCE):
@@ -190,9 +213,13 @@ class Predictions(Sequence[Prediction]):
         return [] if self.sets is None else self.sets.notes()
 
     @property
-    def confidence(self) -> Tensor | None:
-        """The probability (B,) that each answer is exact, in the order of `decoding`; None: not calibrated."""
-        return None if self.trust is None else self.trust.confidence
+    def confidence(self) -> npt.NDArray[np.float64] | None:
+        """The probability (N,) that each answer is exact, NaN if an input could not be used; None: not calibrated."""
+        if self.trust is None:
+            return None
+        found = np.full(len(self), np.nan)
+        found[[place for place in range(len(self)) if place not in self.refused]] = self._trust[CONFIDENCE]
+        return found
 
     @property
     def columns(self) -> tuple[str, ...]:

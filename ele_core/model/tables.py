@@ -72,6 +72,8 @@ class PredictionTable:
     """The columns of the inputs."""
     first: int = 0
     """The number of rows of the file before those of the table."""
+    only_new: bool = False
+    """Whether the columns of the file are left out."""
 
     @property
     def cells(self) -> Sequence[Cell]:
@@ -81,6 +83,8 @@ class PredictionTable:
     @property
     def kept(self) -> list[str]:
         """The columns before those of the predictions: all of the file; the number of the row if it is an array."""
+        if self.only_new:
+            return []
         if self.table.names:
             return list(self.table.names)
         return ["row"] if getattr(self.table.columns[0], "ndim", 1) > 1 else []
@@ -92,7 +96,7 @@ class PredictionTable:
         """
         chosen = [self.table.names[place] for place in self.places if self.table.names]
         vectors = getattr(self.table.columns[self.places[0]], "ndim", 1) > 1
-        without = chosen == ["input"] or len(chosen) > 1 or vectors
+        without = (chosen == ["input"] and not self.only_new) or len(chosen) > 1 or vectors
         taken, found = set(self.kept), {}
         for name in columns[1:] if without else columns:
             number = 2
@@ -119,7 +123,7 @@ class PredictionTable:
 
     def own(self, row: int) -> dict[str, Any]:
         """A row of the file as it was read; a malformed one as its text, in the first column."""
-        if not self.table.names:
+        if not self.table.names or self.only_new:
             return dict.fromkeys(self.kept, self.first + row + 1)
         values = [self.table.columns[place][row] for place in range(len(self.kept))]
         plain = [value.tolist() if hasattr(value, "tolist") else value for value in values]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import reprlib
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -60,6 +61,7 @@ class StructuredPredictor:
 
         StructuredPredictor("sequence", regressor={"name": "neural", "training": {"epochs": 5}})
 
+    `verbose` shows messages and progress; None: in a Python prompt or a notebook.
     `callbacks` are notified of events in `fit`: steps, evaluations, ends of stages, messages. Names are looked up in
     `registry`, by default in the installed plugins. With `warm_start=True`, `fit` starts from the weights of the last
     `fit`; a folder starts it from the model there.
@@ -83,7 +85,7 @@ class StructuredPredictor:
         share: float = 1.0,
         seed: int = 0,
         device: str = "auto",
-        verbose: bool = False,
+        verbose: bool | None = None,
         callbacks: Sequence[Callback] = (),
         registry: Registry | None = None,
         warm_start: bool | str | Path = False,
@@ -362,7 +364,8 @@ class StructuredPredictor:
         return model
 
     def _context(self) -> Context:
-        monitor = ConsoleMonitor() if self.verbose else Monitor()
+        shown = hasattr(sys, "ps1") if self.verbose is None else self.verbose
+        monitor = ConsoleMonitor() if shown else Monitor()
         return Context(self.seed, pick_device(self.device), monitor)
 
     def _config(self, calibration: float | None = None) -> configuration.RunConfig:

@@ -162,6 +162,50 @@ def trust_of(measured: Measured, model: Model) -> dict[str, Any]:
     return {"trust": measured.outcome.trust or None, "no_trust": said}
 
 
+SEPARATES, IN_PART = 0.85, 0.65
+"""Areas under the curve from which on confidence separates right from wrong answers, or does so in part."""
+SURE = 0.95
+"""The confidence at which wrong answers among the accepted are counted."""
+MANY = 10_000
+"""Training pairs from which on more are no longer the first advice."""
+
+
+def verdict(metrics: Mapping[str, float], trust: Mapping[str, Any], pairs: int) -> list[str]:
+    """What an evaluation means, in plain words: how often the model is right, what its confidence is worth, what to do.
+
+    `trust` is the assessment of confidence, empty if there is none; `pairs` is the number of training pairs.
+    """
+    exact, examples = metrics.get("exact"), metrics.get("examples", 0)
+    if exact is None or not examples:
+        return []
+    said = [f"Right in about {100 * exact:.0f} of 100, by {examples:,.0f} pairs that were not trained on."]
+    said += [confidence_in_words(trust)] if trust else []
+    if exact < SURE and pairs < MANY:
+        said.append(f"More pairs would help most: there were {pairs:,} to train on.")
+    elif exact < SURE:
+        said.append("What is lost where, and what to try: see the report.")
+    return said
+
+
+def confidence_in_words(trust: Mapping[str, Any]) -> str:
+    """Whether confidence separates right from wrong answers, and how many sure answers are wrong."""
+    if trust["auc"] is None:
+        all_are = "right" if trust["exact"] else "wrong"
+        return f"Whether confidence separates right from wrong answers cannot be said: all are {all_are}."
+    sure = next((each for each in trust["accepted"] if each["least_confidence"] == SURE), None)
+    counted_sure = "no answer"
+    if sure is not None and sure["accepted"]:
+        counted_sure = (
+            f"{sure['accepted']:,} of {trust['examples']:,}, {sure['accepted'] - sure['exact']:,} of them wrong"
+        )
+    what = f"confidence of at least {SURE}: {counted_sure}"
+    if trust["auc"] >= SEPARATES:
+        return f"Confidence separates right from wrong answers ({what})."
+    if trust["auc"] >= IN_PART:
+        return f"Confidence separates right from wrong answers only in part ({what})."
+    return f"Confidence does not separate right from wrong answers: do not choose answers by it ({what})."
+
+
 FEW = 1000
 """Training pairs below which more pairs are the first advice."""
 FAR = 2.0

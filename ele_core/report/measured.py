@@ -24,6 +24,8 @@ from ele_core.runtime.monitor import Monitor
 from ele_core.types import Metric, PlannedStage
 
 TEXTS = ("input", "prediction", "truth")
+LONGEST = 300
+"""Characters of an input that the page shows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Measured:
         """The predictions by column: texts, energies, metrics, best cases that are not proven, confidence if known."""
         others = {} if self.other_truths is None else {OTHERS: self.other_truths}
         own = {"energy": self.energies, "metrics": self.values, "best": self.best, "trusted": self.trusted}
-        return {**self.texts, **others, **own}
+        return {**self.texts, "input": [shortened(text) for text in self.texts["input"]], **others, **own}
 
     def truths(self, model: Model, context: Context) -> Any:
         """The true structures, packed; parsed from the table unless they were measured in this process."""
@@ -80,6 +82,11 @@ class Measured:
         if self.outcome.result is not None:
             return self.outcome.result.queries
         return model.queries([model.inputs.parse(text) for text in self.texts["input"]])
+
+
+def shortened(text: str) -> str:
+    """An input as the page shows it: of a long one, such as a vector, the beginning and the length."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
 
 
 def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:

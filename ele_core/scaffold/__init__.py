@@ -12,7 +12,12 @@ from ele_core import __version__
 from ele_core.errors import ConfigError, PluginError
 from ele_core.files.atomic import new_folder
 
-SHARED = {"pyproject.toml": "pyproject.toml", "LICENSE": "LICENSE", ".gitignore": "gitignore"}
+SHARED = {
+    "pyproject.toml": "pyproject.toml",
+    "LICENSE": "LICENSE",
+    ".gitignore": "gitignore",
+    "src/{module}/py.typed": "py.typed",
+}
 """Files of every package, and their templates."""
 SPACE_AND_TASK = {
     **SHARED,

@@ -326,10 +326,10 @@ def tiny_sections(registry: Registry, parts: Mapping[str, Component]) -> Iterato
 
 
 def section_of(component: Component) -> Table:
-    """A component as a section of a configuration: its name and its options."""
+    """A component as a section of a configuration: its name, with the plugin if others share it, and its options."""
     plugin, record = provider_of(component)
-    qualified = f"{plugin.name}:{record.name}"  # its name if another plugin, such as ELE itself, has the bare one
-    name = qualified if qualified in registry_of(component).names(kind_of(component)) else record.name
+    chosen = registry_of(component).get(kind_of(component), record.name)
+    name = record.name if chosen is type(component) else f"{plugin.name}:{record.name}"
     return {"name": name, **component.config.model_dump(mode="json")}
 
 

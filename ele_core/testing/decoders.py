@@ -96,6 +96,19 @@ def check_decoder_is_no_worse_than_candidates(decoder: Decoder, problem: SampleP
     require(not count, f"for {count} of {len(best)} queries, the best candidate has less energy than the result")
 
 
+@after(check_decoding_is_distinct, check_decoder_is_no_worse_than_candidates)
+def check_decoding_finds_several(decoder: Decoder, problem: SampleProblem) -> None:
+    """With `top_k` above 1, some query has more than one structure, as there are many candidates."""
+    energies = decoded(decoder, problem, TOP).energies
+    if torch.equal(energies[:, 0], solved(decoder, sample_queries(problem), fewest(problem)).energies[:, 0]):
+        raise NotApplicable("the decoder does not use the candidates")
+    require(
+        bool((energies.isfinite().sum(dim=1) > 1).any()),
+        f"`top_k={TOP}` gives each query one structure, although there are {len(problem.candidates)} candidates: "
+        "return the next best ones too",
+    )
+
+
 @after(check_decoding_is_made_of_structures)
 def check_decoder_changes_nothing(decoder: Decoder, problem: SampleProblem) -> None:
     """Decoding changes no weight, no candidate and no query, and draws nothing from a global generator."""
@@ -321,6 +334,23 @@ def check_decoder_forgets_earlier_problems(decoder: Decoder, problem: SampleProb
         require(same, "the result depends on what was decoded before: keep nothing between calls of `decode`")
 
 
+@after(check_decoder_is_no_worse_than_candidates)
+def check_decoder_solves_the_problem_it_is_given(decoder: Decoder, problem: SampleProblem) -> None:
+    """After another problem, the best of the new candidates is found, not that of the first ones."""
+    many = structures(problem.space, 4 * len(problem.candidates))
+    first, second = (with_candidates(problem, many[start::2]) for start in range(2))
+    solved(decoder, sample_queries(first), first)
+    queries = second.candidates.embeddings[-5:]
+    best = second.energy(queries).among(second.candidates).amin(dim=1).cpu()
+    found = solved(decoder, queries, second).energies[:, 0]
+    worse = int((found > best + rounding(best)).sum())
+    require(
+        not worse,
+        f"for {worse} of {len(best)} queries, the best candidate of a second problem has less energy than the result: "
+        "keep nothing of the first, neither in the decoder nor on its class",
+    )
+
+
 def solved(decoder: Decoder, queries: Tensor, problem: SampleProblem) -> Decoding:
     """Decode with a fixed seed."""
     return decoder.decode(problem.energy(queries), problem, top_k=1, context=Context(SEED))
@@ -329,6 +359,11 @@ def solved(decoder: Decoder, queries: Tensor, problem: SampleProblem) -> Decodin
 def with_candidates(problem: SampleProblem, batch: object) -> SampleProblem:
     """The problem with other candidates."""
     return dataclasses.replace(problem, candidates=Candidates(batch, problem.surrogate.embed(batch)))
+
+
+def fewest(problem: SampleProblem) -> SampleProblem:
+    """The problem with one candidate."""
+    return with_candidates(problem, problem.candidates.batch[-1:])
 
 
 def scaled(problem: SampleProblem, scale: float, batch: object) -> SampleProblem:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ele_core import config as configuration
@@ -253,6 +256,66 @@ def check_input_fits_constant_values(inputs: Inputs) -> None:
     for name, tensor in fitted_on(inputs, [value] * 4).pack([value]).named_tensors():
         finite = not tensor.is_floating_point() or bool(tensor.isfinite().all())
         require(finite, f"field '{name}' is not finite after `fit` on copies of one value: guard divisions by zero")
+
+
+@after(check_pack_gives_a_batch)
+def check_input_refuses_what_is_not_a_number(inputs: Inputs) -> None:
+    """If inputs are numbers, `pack` and `fit` refuse NaN and infinity by `InvalidInput`, or give finite batches."""
+    space, applies = ready(inputs), False
+    good = space.examples()[0]
+    for bad in (math.nan, math.inf):
+        value = with_number(good, bad)
+        if value is None:
+            continue
+        applies = True
+        require_finite_or_refused(lambda each: space.pack([each]), value, f"`pack` accepts an input with {bad}")
+        require_finite_or_refused(partial(packed_after_fit, inputs), value, f"`fit` accepts an input with {bad}")
+    if not applies:
+        raise NotApplicable("inputs are no vectors of numbers")
+
+
+def require_finite_or_refused(pack: Callable[[Any], Any], value: Any, what: str) -> None:
+    """Raise `Broken` if `pack` takes a value, and its batch is not finite."""
+    try:
+        batch = pack(value)
+    except InvalidInput:
+        return
+    for name, tensor in batch.named_tensors():
+        finite = not tensor.is_floating_point() or bool(tensor.isfinite().all())
+        require(finite, f"{what}: field '{name}' is not finite. Refuse it")
+
+
+def with_number(value: Any, number: float) -> Any | None:
+    """A copy of a vector of numbers in which the first is another; None if it is anything else."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+        changed = value.astype(float)
+        changed.flat[0] = number
+        return changed
+    if isinstance(value, list | tuple) and value and all(isinstance(each, int | float) for each in value):
+        return type(value)([number, *value[1:]])
+    return None
+
+
+def packed_after_fit(inputs: Inputs, value: Any) -> Any:
+    """The examples, packed by an input space that was fitted on them and on another value."""
+    values = [*examples_of(inputs)]
+    return fitted_on(inputs, [*values, value]).pack(values)
+
+
+@after(check_input_fit_is_repeatable)
+def check_input_spaces_share_nothing(inputs: Inputs) -> None:
+    """An input space that is fitted on other values in between changes nothing: state belongs to the object."""
+    values = examples_of(inputs)
+    half = values[: max(1, len(values) // 2)]
+    first = fitted_on(inputs, half)
+    before = first.pack(half)
+    fitted_on(inputs, values[len(half) :] or values).pack(values[len(half) :] or values)
+    after_all = first.pack(half)
+    same = all(tensor.shape == getattr(before, name).shape for name, tensor in after_all.named_tensors())
+    require(
+        same and same_tensors(before, after_all),
+        "another input space, fitted on other values, changes how this one packs: keep no state on the class",
+    )
 
 
 @after(check_input_nearest_gives_rows)

@@ -46,6 +46,8 @@ from ele_core.types import Candidates, Pairs, TrainingData
 NEAR = 1e-4
 """The largest rounding error of an energy, for embeddings of length 1."""
 PAIRS = 16
+LEARNED = 0.8
+"""The energy at an input's own output after a `fit`, at most, as a share of that at other outputs."""
 COPIES = 6
 """How often each pair occurs in the data whose order is changed."""
 
@@ -336,6 +338,32 @@ def check_regressor_learns_from_its_pairs(regressor: Regressor) -> None:
         by_order < by_pairs,
         f"pairs in another order change the queries by {by_order:.3g}, pairs of other outputs by {by_pairs:.3g}: are "
         "inputs and outputs put into the same order? If so, configure more training for this check",
+    )
+
+
+@after(check_regressor_learns_from_its_pairs)
+def check_regressor_beats_the_mean(regressor: Regressor) -> None:
+    """In closed form, on a few pairs, queries have less energy at their own outputs than at others.
+
+    A regressor whose configuration has a `training` makes as many steps as it says: too few learn nothing.
+    """
+    if "'training'" in str(regressor.config.model_dump()):
+        raise NotApplicable("it learns step by step, and a short training learns nothing")
+    x = packed(regressor.inputs)
+    y = structures(regressor.surrogate.space, len(x))
+    own, other = 0.0, 0.0
+    for seed in range(3):
+        order = torch.randperm(COPIES * len(x), generator=seeded(seed))
+        queries = learned(regressor, x, y, torch.arange(len(x)), order).to(regressor.surrogate.embed(y).dtype)
+        energy = regressor.surrogate.energy(queries)
+        own += float(energy.of(y).mean())
+        other += sum(float(energy.of(y[torch.arange(len(y)).roll(by)]).mean()) for by in range(1, len(y))) / (
+            len(y) - 1
+        )
+    require(
+        own < LEARNED * other,
+        f"after `fit` on {COPIES} copies of {len(x)} pairs, the energy at an input's own output is {own / 3:.3g}, at "
+        f"others {other / 3:.3g}: are inputs and outputs put into the same order?",
     )
 
 

@@ -18,6 +18,7 @@ from ele_core.numerics.sets import ConvexSet
 from ele_core.optional import Rules
 from ele_core.testing.results import Broken, NotApplicable, after, laws_in, require
 from ele_core.testing.samples import (
+    LONGEST,
     AnySpace,
     Space,
     described,
@@ -36,6 +37,7 @@ from ele_core.testing.samples import (
     seeded,
     structures,
     unchanged,
+    varied,
 )
 from ele_core.types import Problem
 
@@ -155,6 +157,26 @@ def check_infer_holds_the_objects(space: Space) -> None:
 
 
 @after(check_infer_holds_the_objects)
+def check_infer_takes_no_foreign_objects(space: Space) -> None:
+    """`infer` refuses an object of another kind, by any error, or leaves it out: it finds nothing in it.
+
+    An `InvalidOutput` has the index of the object.
+    """
+    cls, objects = type(space), space.examples()
+    usual = cls.infer(objects, {})
+    for bad in (Foreign(), None):
+        try:
+            found = cls.infer([*objects, bad], {})
+        except InvalidOutput as error:
+            right = error.where is None or error.index == len(objects)
+            require(right, f"`infer` refuses {objects[-1]!r}, not the {type(bad).__name__} after it: {error}")
+        except Exception:  # training names the object: see `first_not_taken`
+            continue
+        else:
+            require(found == usual, f"`infer` takes a {type(bad).__name__} for an output: it finds {brief(found, 200)}")
+
+
+@after(check_infer_holds_the_objects)
 def check_infer_obeys_options(space: Space) -> None:
     """Options that the user gives win over what `infer` finds in data."""
     options = dict(space.config)
@@ -252,7 +274,9 @@ def check_project_is_idempotent(space: Space) -> None:
         for name, convex in space.geometry.items():
             off = float((getattr(again, name) - getattr(inside, name)).abs().max())
             allowed = 4 * convex.tolerance(dtype)
-            require(off <= allowed, f"field '{name}' of a point of the set moves by {off:.3g} ({dtype})")
+            row = int((getattr(again, name) - getattr(inside, name)).abs().flatten(1).amax(dim=1).argmax())
+            moved = shown(getattr(inside, name)[row])
+            require(off <= allowed, f"field '{name}' of the point {moved} of the set moves by {off:.3g} ({dtype})")
 
 
 @after(check_project_is_idempotent)
@@ -272,16 +296,24 @@ def check_project_works_at_all_scales(space: Space) -> None:
             projected = space.project(point)
             for name, convex in space.geometry.items():
                 require_contains(convex, getattr(projected, name), f"project at scale {scale:g}, field '{name}'")
-            require_nearest(space, point, projected)
+            require_nearest(space, point, projected, scale)
 
 
 def require_contains(convex: ConvexSet, value: Tensor, what: str) -> None:
-    """Raise `Broken`, with the set's reason, unless every point is in it."""
+    """Raise `Broken`, with the set's reason and the first point that is not in it, unless every point is in it."""
     inside, reason = convex.contains(value, explain=True)
-    require(inside, f"{what}: {reason}")
+    if not inside:
+        row = next((row for row in range(len(value)) if not convex.contains(value[row : row + 1])), 0)
+        raise Broken(f"{what}: {reason}. The point is {shown(value[row])}")
 
 
-def require_nearest(space: Space, point: Any, projected: Any) -> None:
+def shown(value: Tensor) -> str:
+    """A point as text; a long one is cut."""
+    text = str([float(f"{each:.4g}") for each in value.flatten().tolist()])
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… of shape {tuple(value.shape)}"
+
+
+def require_nearest(space: Space, point: Any, projected: Any, scale: float = 1.0) -> None:
     """Raise `Broken` if a random point of the set is nearer, or if the variational inequality does not hold."""
     others = points(space, OTHERS, seeded(1), torch.float64)
     for name, convex in space.geometry.items():
@@ -290,10 +322,17 @@ def require_nearest(space: Space, point: Any, projected: Any) -> None:
         residual = x - found
         allowed = 10 * convex.tolerance(dtype) * (1 + residual.norm(dim=1, keepdim=True))
         excess = residual.norm(dim=1, keepdim=True) - torch.cdist(x, rivals, compute_mode=_EXACT) - allowed
-        require((excess <= 0).all(), f"field '{name}': another point of the set is nearer by {float(excess.max()):.3g}")
-        angles = residual @ rivals.T - (residual * found).sum(dim=1, keepdim=True)
-        worst = float((angles - allowed).max())
-        require(worst <= 0, f"field '{name}': the variational inequality is broken by {worst:.3g}")
+        angles = residual @ rivals.T - (residual * found).sum(dim=1, keepdim=True) - allowed
+        for what, off in (
+            ("another point of the set is nearer", excess),
+            ("the variational inequality is broken", angles),
+        ):
+            row = int(off.amax(dim=1).argmax())
+            require(
+                (off <= 0).all(),
+                f"field '{name}', {dtype}, noise of scale {scale:g}: {what}, by {float(off.max()):.3g}. "
+                f"The point {shown(getattr(point, name)[row])} is projected to {shown(getattr(projected, name)[row])}",
+            )
 
 
 VIEWS = 512
@@ -336,6 +375,17 @@ def check_augment_changes_something(space: Space) -> None:
     require(not same_rows(space.keys(views), space.keys(batch)).all(), f"all {VIEWS} views equal their structures")
 
 
+@after(check_augment_is_seeded)
+def check_augment_depends_on_the_structure(space: Space) -> None:
+    """Different structures have different views, drawn with equal generators."""
+    batch = example_batch(space)
+    views = [space.keys(space.augment(repeated(batch[row : row + 1], 64), seeded())) for row in range(len(batch))]
+    same = all(torch.equal(views[0], other) for other in views[1:])
+    require(
+        not same, "all examples have the same views: a view is a change of its structure, not a structure at random"
+    )
+
+
 @after(check_unrelax_gives_structures)
 def check_neighbours_are_inside(space: Space) -> None:
     """`neighbours` gives valid structures and the row of each: int64, in range, in ascending order."""
@@ -361,6 +411,15 @@ def check_neighbours_belong_to_their_rows(space: Space) -> None:
         own = moved[owner == row]
         same = len(own) == len(alone) and bool(same_rows(space.keys(own), space.keys(alone)).all())
         require(same, f"row {row} has different neighbours in a batch ({len(own)}) and alone ({len(alone)})")
+
+
+@after(check_neighbours_belong_to_their_rows)
+def check_every_structure_has_neighbours(space: Space) -> None:
+    """If a structure has a neighbour, each has one: `search` could not leave a structure without."""
+    batch = varied(space, STRUCTURES, views=False)
+    _, owner = some_neighbours(space, batch)
+    for row in (torch.bincount(owner, minlength=len(batch)) == 0).nonzero().flatten().tolist()[:1]:
+        raise Broken(f"{described(space, batch, row)} has no neighbour, and others have: `search` could not leave it")
 
 
 @after(check_neighbours_belong_to_their_rows)

@@ -11,9 +11,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
-from ele_core.errors import counted
+from ele_core.errors import EleError, InvalidOutput, counted
 from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import hash_rows
 from ele_core.numerics.sparse import SparseRows
@@ -34,6 +35,7 @@ from ele_core.testing.output_spaces import (
     check_unpack_inverts_pack,
     check_unrelax_gives_structures,
     check_unrelax_inverts_relax,
+    other_values,
 )
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
@@ -41,6 +43,7 @@ from ele_core.testing.samples import (
     close,
     described,
     example_batch,
+    labels_of,
     objects_of,
     points,
     repeated,
@@ -49,6 +52,7 @@ from ele_core.testing.samples import (
     require_same_structures,
     same_tensors,
     seeded,
+    structures,
     unchanged,
     varied,
 )
@@ -273,6 +277,38 @@ def check_structures_survive_packing(space: Space) -> None:
         require(texts[0] == texts[1], f"`unpack` of row {row} gives {texts[0]!r} alone and {texts[1]!r} in a batch")
 
 
+@after(check_structures_survive_packing)
+def check_vertices_are_kept_or_refused(space: Space) -> None:
+    """An object of any vertex, a structure or not, is refused by `pack`, or packed without a change of its text.
+
+    It is the same for the object that is read from this text.
+    """
+    drawn = {name: convex.sample_labels(STRUCTURES, seeded()) for name, convex in space.geometry.items()}
+    vertices = repeated(example_batch(space), STRUCTURES).replace(**drawn)
+    for row in range(STRUCTURES):
+        try:
+            obj = space.unpack(vertices[row : row + 1])[0]
+            text = space.format(obj)
+            read = space.parse(text)
+        except EleError:  # no structure has these labels, and that is said
+            continue
+        kept = [kept_text(space, each) for each in (obj, read)]
+        what = f"{text!r}, unpacked from {labels_of(vertices, row)}"
+        if (kept[0] is None) != (kept[1] is None):
+            first, second = ("refuses", "takes") if kept[0] is None else ("takes", "refuses")
+            raise Broken(f"`pack` {first} {what}, and {second} what `parse` reads from this text")
+        changed = next((each for each in kept if each not in (None, text)), None)
+        require(changed is None, f"`pack` takes {what}, but packs {changed!r}: refuse what is not in the space")
+
+
+def kept_text(space: Space, obj: Any) -> str | None:
+    """The text of an object that was packed; None if `pack` refuses it."""
+    try:
+        return str(space.format(space.unpack(space.pack([obj]))[0]))
+    except InvalidOutput:
+        return None
+
+
 @after(check_structures_survive_packing, check_keys_ignore_the_packing)
 def check_keys_differ_with_structures(space: Space) -> None:
     """Different structures have different keys, whatever the integer type of their labels.
@@ -329,6 +365,74 @@ def check_texts_survive(space: Space) -> None:
                 raise Broken(f"parse(format(object)) of {described(space, batch, row)} fails: {error}") from error
         read = space.pack([written.parse(text) for text in texts])
         require_same_structures(space, read, batch, "parse(format(object))")
+
+
+LETTERS = "éßøλжבيह日語한字ñçžőãıœŵ"
+"""Labels that are not ASCII."""
+
+
+@after(check_texts_survive)
+def check_texts_survive_in_other_alphabets(space: Space) -> None:
+    """The same holds if the labels of the space are letters such as `é`, `λ` and `日`."""
+    others = list(with_other_labels(space))
+    if not others:
+        raise NotApplicable("no option of the space holds labels that could be other letters")
+    for name, other in others:
+        batch = structures(other, STRUCTURES)
+        for written in (type(other), other.texts):
+            for row, obj in enumerate(other.unpack(batch)):
+                text = written.format(obj)
+                what = f"with the labels {getattr(other.config, name)} of '{name}', parse(format(object))"
+                try:
+                    read = other.pack([written.parse(text)])
+                except Exception as error:
+                    raise Broken(f"{what} of {described(other, batch, row)} fails: {error}") from error
+                require_same_structures(other, read, batch[row : row + 1], what)
+
+
+def with_other_labels(space: Space) -> Iterator[tuple[str, Space]]:
+    """For each option that lists labels, the space with other letters in their place, if it can have them."""
+    cls, current = type(space), dict(space.config)
+    for name, value in current.items():
+        if isinstance(value, tuple | list) and all(isinstance(label, str) for label in value):
+            if not 0 < len(value) <= len(LETTERS):
+                continue
+            try:
+                other = cls(cls.Config(**{**current, name: tuple(LETTERS[: len(value)])}))
+                other.pack(other.unpack(other.unrelax(points(other, 2, seeded()))))
+            except (EleError, ValidationError, ValueError):  # labels have a meaning, such as elements
+                continue
+            yield name, other
+
+
+@after(check_infer_holds_the_objects, check_structures_survive_packing)
+def check_spaces_share_nothing(space: Space) -> None:
+    """A space of another configuration, used in between, changes nothing: state belongs to the object, not the class.
+
+    The other space keeps its own objects as well.
+    """
+    objects = space.examples()
+    before = answers_of(space, objects)
+    for name, value, _ in other_values(space):
+        other = type(space)(type(space).Config(**{**dict(space.config), name: value}))
+        own = other.examples()
+        try:
+            packed = other.pack(own)
+        except InvalidOutput:  # the examples are the same for every configuration, and too large for this one
+            continue
+        texts = [other.format(obj) for obj in other.unpack(packed)]
+        same = texts == [other.format(obj) for obj in own]
+        what = f"a space with {name}={value!r}, made after another of its class,"
+        require(same, f"{what} unpacks {texts} from {[other.format(obj) for obj in own]}: keep no state on the class")
+        require(answers_of(space, objects) == before, f"{what} changes the first one: keep no state on the class")
+
+
+def answers_of(space: Space, objects: list[Any]) -> tuple[Any, ...]:
+    """What a space makes of objects, as plain values."""
+    batch = space.pack(objects)
+    point = space.relax(batch)
+    tensors = [tensor.tolist() for each in (batch, point) for _, tensor in each.named_tensors()]
+    return tensors, space.keys(batch).tolist(), [space.format(obj) for obj in space.unpack(batch)]
 
 
 @after(check_structures_survive_packing)

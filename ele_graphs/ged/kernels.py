@@ -29,10 +29,12 @@ from numpy.typing import NDArray
 try:
     import numba
 except ModuleNotFoundError:
+    from ele_core.extras import how_to_install
+
     numba = None  # type: ignore[assignment]
     warnings.warn(
         "numba is not installed: distances between graphs are computed in plain Python, about 200 times slower. "
-        "Install it with: pip install 'explicit-loss-embedding[graphs]'",
+        + how_to_install("graphs"),
         stacklevel=2,
     )
 

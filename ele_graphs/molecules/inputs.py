@@ -119,6 +119,7 @@ class FingerprintInput(BitsInput):
         """Whether it matters how often a bit occurs; false: it is there or not."""
 
     config: Config
+    reads = "vectors"
 
     def __init__(self, config: Config | None = None) -> None:
         super().__init__(config)

@@ -21,8 +21,10 @@ import numpy as np
 try:
     import rdkit
 except ModuleNotFoundError as error:
-    how = "pip install 'explicit-loss-embedding[molecules]'"
-    raise ModuleNotFoundError(f"molecules need RDKit, which is not installed. Install it with: {how}") from error
+    from ele_core.extras import how_to_install
+
+    what = f"molecules need RDKit, which is not installed. {how_to_install('molecules')}"
+    raise ModuleNotFoundError(what) from error
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor, rdFingerprintGenerator, rdFMCS, rdMolAlign
 from rdkit.Chem.Draw import rdMolDraw2D

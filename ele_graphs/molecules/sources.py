@@ -24,6 +24,7 @@ import torch
 
 from ele_core import Context, DataError
 from ele_core.data.objects import Rejected
+from ele_core.extras import how_to_install
 from ele_core.files.atomic import replace_folder
 from ele_graphs.graphs.batch import CompactGraphs
 
@@ -203,10 +204,8 @@ def qm9() -> Source:
     """The 130,831 SMILES of QM9, from the files of qm9pack: its own loader needs a removed module of setuptools."""
     specification = importlib.util.find_spec("qm9pack")
     if specification is None or not specification.submodule_search_locations:
-        raise DataError(
-            "QM9 comes from the package qm9pack, which is not installed.",
-            fix="pip install 'explicit-loss-embedding[qm9]'",
-        )
+        what = "QM9 comes from the package qm9pack, which is not installed."
+        raise DataError(what, fix=how_to_install("qm9"))
     folder = Path(specification.submodule_search_locations[0]) / "data"
     files = [folder / name for name in QM9_FILES]
     for file in files:

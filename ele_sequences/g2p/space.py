@@ -13,13 +13,19 @@ from ele_core import ComponentConfig, Drawing, Metric, SparseRows
 from ele_core.numerics.edit_distance import edit_distances
 from ele_sequences.constraints import SequenceRules
 from ele_sequences.features import sequence_features
-from ele_sequences.space import SequenceShow, SequenceSpace, Tokens, close_gaps, is_sequence
+from ele_sequences.space import SequenceShow, SequenceSpace, SequenceTexts, Tokens, close_gaps, is_sequence
 from ele_sequences.tokens import split_tokens
 
 SILENT = "_"
 """The token of a letter that stands for no phoneme."""
 JOINER = "+"
 """Written between the two phonemes of one letter, as in `K+S` for the letter X."""
+
+
+class PhonemeTexts(SequenceTexts):
+    """Texts of phonemes, which not every text is."""
+
+    any_text = False
 
 
 class PhonemeShow(SequenceShow):
@@ -71,6 +77,7 @@ class PhonemeSpace(SequenceSpace):
     config: Config
     Rules = PhonemeRules
     Show = PhonemeShow
+    Texts = PhonemeTexts
     takes = "phonemes separated by spaces, or a list of them"
 
     @cached_property

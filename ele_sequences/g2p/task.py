@@ -30,6 +30,7 @@ from ele_core import (
 )
 from ele_core.data.objects import Rejected
 from ele_core.experiments.rivals import EXTRA, Attention, Phonetisaurus
+from ele_core.extras import how_to_install
 from ele_sequences.g2p.align import Alignment, numbered
 from ele_sequences.g2p.space import JOINER, SILENT, PhonemeSpace
 
@@ -40,7 +41,7 @@ HEADER = "word"
 SHARES = (("test", 15), ("dev", 20))
 """Hash percentiles: below 15 test, below 20 validation."""
 FIX = (
-    "Install the dictionary (pip install 'explicit-loss-embedding[g2p]'), or give a folder that holds train.tsv, "
+    f"{how_to_install('g2p')}; or give a folder that holds train.tsv, "
     "dev.tsv and test.tsv (or .tsv.gz) with the columns word and phonemes: --set task.path=FOLDER"
 )
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)

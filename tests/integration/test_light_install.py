@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,6 +16,8 @@ import pytest
 from ele_command import Outcome
 from pages import ROOT
 
+from ele_core.extras import how_to_install
+
 pytestmark = pytest.mark.pages
 
 EXTRAS = ("rdkit", "numba", "matplotlib", "sklearn", "scipy", "tokenizers", "rich", "optuna", "tensorboard", "ot")
@@ -26,7 +29,8 @@ from importlib.machinery import PathFinder
 find_spec = PathFinder.find_spec
 PathFinder.find_spec = staticmethod(lambda name, *rest: None if name in {names!r} else find_spec(name, *rest))
 """
-INSTALL = "Install it with: pip install 'explicit-loss-embedding[{}]'"
+with contextlib.chdir("/"):  # the commands do not run in the clone
+    INSTALL = how_to_install("{}")
 TINY = [
     *("--set", "task.size=300", "--set", "task.test=30", "--set", "task.validation=30", "--set", "surrogate.dim=8"),
     *("--set", "surrogate.training.epochs=1", "--set", "regressor.training.epochs=1"),
@@ -158,7 +162,7 @@ def test_without_chemistry_general_graphs_are_checked_and_molecules_name_the_ext
 
 def test_importing_molecules_from_python_names_the_extra(tmp_path):
     outcome = start(tmp_path, "-c", "from ele_graphs.molecules.reader import read")
-    assert outcome.stderr.rstrip().endswith("Install it with: pip install 'explicit-loss-embedding[molecules]'")
+    assert outcome.stderr.rstrip().endswith(INSTALL.format("molecules"))
 
 
 def test_the_dependencies_are_those_of_a_plain_install():

@@ -81,7 +81,7 @@ class BitsInput(InputSpace[FeatureSet]):
 
     config: Config
     Batch: ClassVar[type[Tensors]] = Bits
-    reads: ClassVar[Reads] = "vectors"
+    reads: ClassVar[Reads] = "bits by default"
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         super().__init__(config)

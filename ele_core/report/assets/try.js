@@ -63,7 +63,7 @@ byId("ask").addEventListener("submit", (event) => {
 options(byId("decoder"), DATA.decoders.map((name) => [name, name]), DATA.decoder);
 byId("decoder").addEventListener("input", () => { if (byId("input").value.trim() && !byId("result").hidden) ask(byId("input").value); });
 byId("examples").append(...(DATA.examples.length ? [element("span", { class: "faint" }, "Held out from training:")] : []), ...DATA.examples.map((example) => {
-  const button = element("button", { type: "button", class: "quiet" }, example.input);
+  const button = element("button", { type: "button", class: "quiet" }, example.input.length > 80 ? `${example.input.slice(0, 80)}…` : example.input);
   button.addEventListener("click", () => { byId("input").value = example.input; ask(example.input); });
   return button;
 }));

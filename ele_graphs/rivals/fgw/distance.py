@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ele_core import ConfigError, Tensors
+from ele_core.extras import how_to_install
 from ele_graphs.graphs.batch import Graphs, compact, without_loose_edges
 from ele_graphs.threads import Flag, in_threads
 
@@ -144,7 +145,7 @@ def pot() -> ModuleType:
         import ot  # type: ignore[import-untyped]  # POT has no types
     except ImportError as missing:
         what = "solver 'pot' needs POT, which is not installed."
-        fix = "Install it with: pip install 'explicit-loss-embedding[baselines]', or use the solver 'compiled'."
+        fix = f"{how_to_install('baselines')}, or use the solver 'compiled'."
         raise ConfigError(what, where="surrogate.solver", fix=fix) from missing
     return ot  # type: ignore[no-any-return]
 

@@ -21,6 +21,7 @@ from ele_core.errors import ConfigError, DataError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
 from ele_core.experiments.tune import TuningSearch, kept
 from ele_core.experiments.tune.storage import next_trial
+from ele_core.extras import how_to_install
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
 from ele_core.types import Metric
@@ -367,10 +368,7 @@ def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     error = ele().exception
     assert isinstance(error, ConfigError)
-    assert (
-        str(error) == "tuning needs the package optuna, which is not installed. "
-        "Install it with: pip install 'explicit-loss-embedding[tune]'"
-    )
+    assert str(error) == f"tuning needs the package optuna, which is not installed. {how_to_install('tune')}"
 
 
 def test_the_configuration_itself_is_never_overwritten(tmp_path):

@@ -225,7 +225,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(tmp_path, monk
         return real(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(DataError, match=r"explicit-loss-embedding\[tables\]"):
+    with pytest.raises(DataError, match=r"pip install .*\[tables\]"):
         read_columns(write(tmp_path, "pairs.parquet", ""), [FIRST])
     with pytest.raises(DataError, match="pyarrow"):
         as_parquet([], ["x"], "out.parquet")

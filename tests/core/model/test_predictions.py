@@ -1,7 +1,10 @@
 """`Predictions`: what is unpacked, and that numbers stay numbers until a table is written."""
 
+import dataclasses
 import json
+import re
 
+import numpy as np
 import pytest
 
 from ele_core import Context
@@ -86,3 +89,17 @@ def test_an_input_whose_energies_are_infinite_is_told_so_and_of_no_constraint(pr
     monkeypatch.setattr(regressor, "predict", lambda batch: original(batch) * 1e30)
     found = predictor.decode(pairs[0][:2], decoder="candidates")
     assert [each.status for each in found] == [NOT_FINITE] * 2
+
+
+def test_what_a_prompt_shows_is_short(predictor, pairs):
+    found = predictor.decode(pairs[0][:50])
+    assert repr(found) == "Predictions(50 inputs, top_k=1)"
+    assert re.fullmatch(r"Prediction\(input='.+', objects=\['\d+'\], energies=\[[\d.e-]+\]\)", repr(found[0]))
+    refused = predict_texts(predictor.model_, ["one", ""], context=Context())
+    assert repr(refused) == "Predictions(2 inputs, top_k=1, 1 not used)"
+    assert "status='the text is empty.'" in repr(refused[1])
+    long = dataclasses.replace(found[0], input=np.zeros(2048), confidence=0.25)
+    assert len(repr(long)) < 500
+    assert repr(long).endswith("confidence=0.25)")
+    assert re.fullmatch(r"Evaluation\(.*exact .*; decoder candidates\)", repr(predictor.evaluate(*pairs)))
+    assert repr(predictor.neighbours(pairs[1][:3], k=2)) == "Neighbours(3 × 2: objects, distances, rows)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -274,3 +276,13 @@ def test_scoring_needs_pairs(predictor, pairs, call):
             getattr(predictor, call)(x, y)
     with pytest.raises(DataError, match="nothing to evaluate"):
         getattr(predictor, call)([], [])
+
+
+def test_at_a_prompt_fit_shows_its_progress(pairs, capsys, monkeypatch):
+    quick().fit(*pairs)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    quick().fit(*pairs)
+    assert "recipe: " in capsys.readouterr().err
+    quick(verbose=False).fit(*pairs)
+    assert capsys.readouterr().err == ""

@@ -450,3 +450,13 @@ def test_own_data_give_the_title_and_hide_published_results(own, tiny, tmp_path,
     assert f"<title>{'my pairs.csv' if own else 'number-words'} – ELE report" in page
     assert ("Somebody" in page) == ("a paper" in page) == (not own)
     assert ("settings of number-words" in page) == own
+
+
+def test_a_long_input_is_shown_by_its_beginning_and_length():
+    vector = " ".join(["0.25"] * 2048)
+    texts = {"input": [vector, "CCO"], "prediction": ["C", "C"], "truth": ["C", "C"]}
+    shown = Measured(None, None, texts, [0.0, 0.0], {}, {}).columns()
+    assert len(shown["input"][0]) < 350
+    assert shown["input"][0].endswith("… (10,239 characters)")
+    assert shown["input"][1] == "CCO"
+    assert texts["input"][0] == vector

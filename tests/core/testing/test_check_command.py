@@ -12,10 +12,12 @@ from mistakes.of_spaces import AugmentsNothing
 
 from ele_core.cli import cli
 from ele_core.components.backbones.mlp import MLPBackbone
+from ele_core.components.decoders.candidates import CandidatesDecoder
 from ele_core.errors import ConfigError, UnknownComponent
-from ele_core.plugins import Record, Registry, hookimpl, registry
+from ele_core.plugins import PluginInfo, Record, Registry, hookimpl, registry
 from ele_core.testing.choosing import Choosing
-from ele_core.testing.common import check_options_are_documented
+from ele_core.testing.common import check_model_saves_and_loads, check_options_are_documented, section_of
+from ele_core.testing.results import run_checks
 
 
 def run(*arguments, code=0, registry=None):
@@ -113,3 +115,36 @@ def test_a_check_can_be_called_by_itself():
     from ele_core.components.decoders.search import SearchDecoder
 
     check_options_are_documented(SearchDecoder())
+
+
+def test_one_check_can_be_run_by_its_name(with_broken):
+    (component,) = json.loads(run("candidates", "--only", "decoding_is_sorted", "--json"))["components"]
+    assert [result["name"] for result in component["results"]] == ["check_decoding_is_sorted"]
+    assert "1 of 1 checks ran: 1 passed." in run("candidates", "--only", "check_decoding_is_sorted")
+    words = ["words", "--set", 'alphabet=["a", "b"]', "--set", "length=3", "--only"]
+    assert "1 failed" in run(*words, "augment_changes_something", code=1, registry=with_broken)
+    assert "1 passed" in run(*words, "keys_ignore_the_packing", registry=with_broken)
+    assert "did you mean decoding_is_sorted?" in run("candidates", "--only", "decoding_is_sort", code=2)
+
+
+class Own(CandidatesDecoder):
+    """A decoder of the same name as one of the core's, with an option of its own."""
+
+    class Config(CandidatesDecoder.Config):
+        """Options."""
+
+        own: int = 3
+        """An option that the core's does not have."""
+
+    config: Config
+
+
+def test_a_component_that_shares_its_name_with_one_of_the_core_is_checked_itself():
+    records = {"decoder": (Record("candidates", Own, "Another one of this name."),)}
+    added = Registry([*registry().plugins(), PluginInfo("mine", "ele-mine", "1.0", records=records)])
+    subject = Choosing("decoder", "mine:candidates", registry=added).subject()
+    assert isinstance(subject.arguments[0], Own)
+    assert section_of(subject.arguments[0])["name"] == "mine:candidates"
+    (saved,) = run_checks([check_model_saves_and_loads], subject.arguments)
+    assert saved.status == "passed", saved
+    assert section_of(added.create("decoder", "candidates"))["name"] == "candidates"

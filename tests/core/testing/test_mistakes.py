@@ -9,6 +9,7 @@ import pytest
 from mistakes import CORRECT, MISTAKES, ONE_LAW, checked, found_by
 from mistakes.of_decoders import Tracing
 from mistakes.of_learners import ClaimsInvariance, HasNoExamples, LearnedSurrogate, PlainEncoder, PlainRegressor
+from mistakes.planted import RefusesMore
 
 from ele_core.testing import check_encoder
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
@@ -46,7 +47,9 @@ def test_all_checks_together_find_what_they_should(mistake):
 
 
 @pytest.mark.parametrize(
-    "cls", [*CORRECT, Tracing, LearnedSurrogate, PlainEncoder, PlainRegressor], ids=lambda cls: cls.__name__
+    "cls",
+    [*CORRECT, Tracing, LearnedSurrogate, PlainEncoder, PlainRegressor, RefusesMore],
+    ids=lambda cls: cls.__name__,
 )
 def test_nothing_is_found_in_a_correct_component(cls):
     assert not failed(cls)
@@ -71,3 +74,15 @@ def test_missing_examples_are_asked_for_in_one_message():
     assert [*failed(HasNoExamples).values()] == [
         "HasNoExamples has no examples: write the method `examples`, which returns a few of them"
     ]
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        ("check_project_is_nearest", ["noise of scale 1:", "another point of the set is nearer, by", "The point ["]),
+        ("check_project_is_feasible", ["project, field 'tokens', torch.float32", "The point is ["]),
+    ],
+)
+def test_a_message_on_a_projection_shows_the_point_and_the_scale(law, words):
+    found = [found_by(law, each.cls).explanation for each in MISTAKES if each.law == law]
+    assert any(all(word in explanation for word in words) for explanation in found), found

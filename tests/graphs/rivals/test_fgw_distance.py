@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from random_graphs import random_graphs, random_orders
 from torch import Tensor
 
 from ele_core.errors import ConfigError
+from ele_core.extras import pip_install
 from ele_graphs.graphs.batch import Graphs, compact, permute
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.rivals.fgw.distance import SoftGraphs, fused_distances, harden, objective, soften
@@ -181,5 +183,5 @@ def test_rounding_gives_back_a_softened_graph_with_the_first_edge_label() -> Non
 
 def test_missing_pot_is_one_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ot", None)
-    with pytest.raises(ConfigError, match=r"pip install 'explicit-loss-embedding\[baselines\]'"):
+    with pytest.raises(ConfigError, match=re.escape(pip_install("baselines"))):
         surrogate(solver="pot")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 
 from ele_core.data.dataset import DataSet
 from ele_core.errors import ConfigError, DataError
+from ele_core.extras import pip_install
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
@@ -164,7 +166,7 @@ def test_missing_files_and_packages_say_what_to_do(tmp_path: Path, monkeypatch: 
     with pytest.raises(DataError, match="cannot be read"):
         datasets.smiles_files(tmp_path / "broken.smi.gz")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(DataError, match=r"pip install 'explicit-loss-embedding\[qm9\]'"):
+    with pytest.raises(DataError, match=re.escape(pip_install("qm9"))):
         datasets.qm9()
 
 

@@ -16,6 +16,7 @@ from mistakes import (  # noqa: F401
     of_learners,
     of_proposers,
     of_spaces,
+    planted,
     randomness,
     sets,
     tasks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import builtins
 import os
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ele_core.components.inputs.image import EMBEDDED, ImageInput, Picture, Pict
 from ele_core.config import load
 from ele_core.data.prepare import prepare
 from ele_core.errors import InvalidInput, ModelError
+from ele_core.extras import pip_install
 from ele_core.testing import check_input_space
 
 GENERATOR = np.random.default_rng(0)
@@ -162,7 +164,7 @@ def test_without_pillow_arrays_work_and_files_say_what_to_install(
     picture = pixels(4, 4, 3)
     inputs = fitted(picture)
     assert inputs.format(picture).startswith(EMBEDDED)
-    with pytest.raises(ConfigError, match=r"pip install 'explicit-loss-embedding\[pictures\]'"):
+    with pytest.raises(ConfigError, match=re.escape(pip_install("pictures"))):
         inputs.parse(str(file))
 
 
