@@ -169,7 +169,9 @@ def test_the_option_of_a_component_inside_another_is_refused_with_its_path():
         "regressor.training: unknown option; did you mean 'regressor.writer.training.epochs'?",
         "regressor.grams: unknown option; the options are loss, writer, aligned, blocks",
     ]
-    options = planned(TextInput(), regressor={"loss": {"network": {"training": {"epochs": 3}}}}).regressor.options["loss"]
+    options = planned(TextInput(), regressor={"loss": {"network": {"training": {"epochs": 3}}}}).regressor.options[
+        "loss"
+    ]
     assert (options["network"]["training"]["epochs"], options["network"]["training"]["batch_size"]) == (3, 64)
 
 

@@ -34,6 +34,9 @@ class TwoModes:
     def use_mode(self, mode: str) -> None:
         self.mode = mode
 
+    def refine(self, *_: Any) -> Sequence[str]:
+        return ()
+
     def predict(self, _: Any) -> torch.Tensor:
         return self.queries if self.mode == self.right else self.queries.flip(0)
 
