@@ -173,7 +173,7 @@ class CorePlugin:
 
     @hookimpl
     def ele_regressors(self) -> Any:
-        return [Record("neural", stub(Regressor)), Record("stacked", stub(Regressor))]
+        return [Record("neural", stub(Regressor)), Record("joint", stub(Regressor))]
 
     @hookimpl
     def ele_input_spaces(self) -> Any:

@@ -244,7 +244,7 @@ EXCEPTIONS = {
     "ele_core/testing/input_spaces.py": ({"sketched-ridge", "kernel"}, "the regressor whose options are suggested"),
     "ele_core/testing/output_structures.py": ({"parts", "stacked", "search"}, "those whose options may be suggested"),
     "ele_core/testing/common.py": (
-        {"flat", "contrastive", "neural", "gru", "mlp", "text"},
+        {"flat", "contrastive", "neural", "joint", "writer", "gru", "mlp", "text"},
         "a small model around the component that is checked",
     ),
     "ele_core/report/drawings.py": ({"text"}, "a key of a drawing"),

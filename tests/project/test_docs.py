@@ -180,6 +180,11 @@ for job in plan.jobs[:3]:
     prepared = prepare(job.config, context)
     assert len(fit(assemble(prepared, context), prepared, context).candidates) == 600
 """,
+    "own-proposer": """
+assert {result.status for result in results} == {"passed", "skipped"}
+assert list(predictor.model_.regressor.proposers) == ["writer"]
+assert predictor.model_.regressor.joint is not None
+""",
     "own-convex-set": """
 assert {result.status for result in results} == {"passed", "skipped"}
 assert not {"gains", "idle", "shares"} & set(vars(AtMost))

@@ -105,8 +105,9 @@ class JointRegressor(Regressor):
             part.fit(data, context)
             context.work.finish(f"joint {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
         self.errors = self.loss.errors
-        asked, parts = data.validation.inputs[:1], (self.loss, *self.proposers.values())
-        self.widths = [part.predict(asked).shape[1] for part in parts]
+        asked = data.validation.inputs[:1]
+        predicted = [self.loss.predict(asked), *(part.predict(asked) for part in self.proposers.values())]
+        self.widths = [queries.shape[1] for queries in predicted]
 
     def predict(self, inputs: Tensors) -> Tensor:
         """The queries of the regressor, and beside them those of the proposers if they are used: (B, q)."""

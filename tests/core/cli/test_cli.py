@@ -250,7 +250,7 @@ def test_a_training_prints_its_recipe_and_a_wrong_one_is_refused_before_data_are
     wrong = ["train", "--data", "missing.csv", "--output-space", "sequence"]
     assert fails(ele(*wrong, "--recipe", "lerned"), 2, "no recipe is called 'lerned'", "learned, paper")
     inside = ele(*wrong, "--set", "regressor.training.epochs=3")
-    assert fails(inside, 2, "regressor.training: unknown option", "'regressor.network.training.epochs'")
+    assert fails(inside, 2, "regressor.training: unknown option", "'regressor.writer.training.epochs'")
     assert "--recipe" in ele("train", "--help").out
 
 

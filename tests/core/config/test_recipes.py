@@ -24,6 +24,7 @@ from ele_core.config.recipes import (
     DECISION_STEPS,
     LEAST_DECISIONS,
     LEAST_STEPS,
+    LEAST_WRITING,
     MOST_STEPS,
     OWN_DATA,
     encoder_for,
@@ -36,7 +37,7 @@ from ele_core.plugins.loader import load_installed
 from ele_graphs.coloring.space import CellGraphSpace
 from ele_sequences.space import SequenceSpace
 
-LEARNED = ("contrastive", "stacked", "search")
+LEARNED = ("contrastive", "joint", "search")
 PAPER = ("contrastive", "neural", "pgd")
 
 
@@ -103,34 +104,39 @@ def test_texts_get_a_learned_loss_a_recurrent_network_with_a_kernel_and_decoders
     assert config.recipe == OWN_DATA == "learned"
     assert (config.surrogate.name, config.regressor.name, config.decoder.name) == LEARNED
     assert config.selection.decoders == ("search", "candidates")
-    options = config.regressor.options
+    options = config.regressor.options["loss"]
+    assert options["name"] == "stacked"
     assert options["network"]["backbone"]["name"] == "gru"
     assert (options["kernel"]["name"], options["kernel"]["kernel"]) == ("sketched-ridge", "cosine")
     assert options["kernel"]["sketch"]["size"] == 1000
     assert options["copying"]["name"] == "nearest-input"
+    writer = config.regressor.options["writer"]
+    assert (writer["name"], writer["backbone"]["name"]) == ("writer", "gru")
 
 
 def test_vectors_get_a_perceptron_and_the_kernel_that_is_natural_for_them():
     options = planned(VectorInput(), input="vector").regressor.options
-    assert options["network"]["backbone"]["name"] == "mlp"
-    assert options["kernel"]["kernel"] == "natural"
+    assert options["loss"]["network"]["backbone"]["name"] == options["writer"]["backbone"]["name"] == "mlp"
+    assert options["loss"]["kernel"]["kernel"] == "natural"
 
 
 @pytest.mark.parametrize("pairs", [10, 300, 3000, 30_000, 3_000_000])
 def test_a_network_has_neither_few_nor_too_many_steps(pairs):
-    training = planned(TextInput(), pairs).regressor.options["network"]["training"]
-    steps = training["epochs"] * pairs / min(training["batch_size"], pairs)
-    assert 0.9 * LEAST_STEPS <= steps <= 1.1 * MOST_STEPS
+    options = planned(TextInput(), pairs).regressor.options
+    for section, least in ((options["loss"]["network"], LEAST_STEPS), (options["writer"], LEAST_WRITING)):
+        training = section["training"]
+        steps = training["epochs"] * pairs / min(training["batch_size"], pairs)
+        assert 0.9 * least <= steps <= 1.1 * MOST_STEPS
 
 
 def test_the_kernel_keeps_at_most_four_thousand_inputs():
-    assert planned(TextInput(), 50_000).regressor.options["kernel"]["sketch"]["size"] == 4000
+    assert planned(TextInput(), 50_000).regressor.options["loss"]["kernel"]["sketch"]["size"] == 4000
 
 
 def test_inputs_that_no_backbone_reads_get_the_kernel_alone(registry):
     options = planned(WeekdayInput(), input="weekday", registry=registry).regressor.options
-    assert options["network"] is None
-    assert options["kernel"]["name"] == "sketched-ridge"
+    assert (options["loss"]["network"], options["writer"]) == (None, None)
+    assert options["loss"]["kernel"]["name"] == "sketched-ridge"
 
 
 def test_inputs_that_no_backbone_reads_are_learned_from(registry):
@@ -160,10 +166,12 @@ def test_the_option_of_a_component_inside_another_is_refused_with_its_path():
     with pytest.raises(ConfigError) as refused:
         configuration.load({"output": "sequence", "regressor": {"training": {"epochs": 3}, "grams": 2}})
     assert str(refused.value).splitlines() == [
-        "regressor.training: unknown option; did you mean 'regressor.network.training.epochs'?",
-        "regressor.grams: unknown option; did you mean 'regressor.kernel.grams'?",
+        "regressor.training: unknown option; did you mean 'regressor.writer.training.epochs'?",
+        "regressor.grams: unknown option; the options are loss, writer, aligned, blocks",
     ]
-    options = planned(TextInput(), regressor={"network": {"training": {"epochs": 3}}}).regressor.options
+    options = planned(TextInput(), regressor={"loss": {"network": {"training": {"epochs": 3}}}}).regressor.options[
+        "loss"
+    ]
     assert (options["network"]["training"]["epochs"], options["network"]["training"]["batch_size"]) == (3, 64)
 
 
@@ -248,8 +256,9 @@ def test_the_line_for_the_user_says_which_recipe_and_why(given, line):
     assert recipe_line(load_config("number-words")) == "recipe: number-words (the task's own configuration)"
 
 
-def test_options_of_a_stacked_regressor_are_added_to_those_that_suit_the_data():
-    options = planned(TextInput(), regressor={"name": "stacked", "kernel": {"grams": 2}}).regressor.options
+def test_options_of_a_regressor_inside_another_are_added_to_those_that_suit_the_data():
+    given = {"name": "joint", "loss": {"name": "stacked", "kernel": {"grams": 2}}}
+    options = planned(TextInput(), regressor=given).regressor.options["loss"]
     assert options["kernel"]["grams"] == 2
     assert options["kernel"]["kernel"] == "cosine"
     assert options["network"]["training"]["batch_size"] == 64
@@ -284,7 +293,7 @@ def of_task(pairs: int, **given: Any) -> RunConfig:
 
 
 def test_a_plan_does_not_change_what_it_is_made_from():
-    given = {"output": "sequence", "regressor": {"kernel": {"grams": 2}}, "minutes": 3}
+    given = {"output": "sequence", "regressor": {"loss": {"kernel": {"grams": 2}}}, "minutes": 3}
     before = copy.deepcopy(given)
     planned(TextInput(), **given)
     assert given == before

@@ -54,7 +54,7 @@ def test_options_given_by_hand_win_over_what_is_inferred(tmp_path):
 def test_a_tasks_labels_and_sizes_do_not_bind_data_of_ones_own(tmp_path):
     prepared = load(write(tmp_path, "pairs.csv", PAIRS), source={"task": "number-words"})
     assert prepared.space.config.alphabet == tuple("abcdefghijklmnopqrst")
-    assert (prepared.config.surrogate.name, prepared.config.regressor.name) == ("contrastive", "stacked")
+    assert (prepared.config.surrogate.name, prepared.config.regressor.name) == ("contrastive", "joint")
     again = configuration.load(configuration_file(tmp_path, prepared))
     assert again == prepared.config
 

@@ -14,7 +14,7 @@ from ele_core import StructuredPredictor
 from ele_core.config import SelectionConfig
 from ele_core.data.truths import Truths
 from ele_core.errors import ConfigError, UnknownComponent
-from ele_core.interfaces import Surrogate
+from ele_core.interfaces import Regressor, Surrogate
 from ele_core.model.model import Model
 from ele_core.model.select import select
 from ele_core.runtime.context import Context
@@ -33,6 +33,8 @@ class TwoModes:
 
     def use_mode(self, mode: str) -> None:
         self.mode = mode
+
+    refine = Regressor.refine
 
     def predict(self, _: Any) -> torch.Tensor:
         return self.queries if self.mode == self.right else self.queries.flip(0)

@@ -16,6 +16,13 @@ STACK = {
     "kernel": {"name": "sketched-ridge", "sketch": {"size": 8}},
 }
 
+WRITER = {
+    "width": 32,
+    "embedding": 16,
+    "backbone": {"name": "gru", "width": 16, "layers": 1},
+    "training": {"epochs": 12, "batch_size": 16, "learning_rate": 8e-3, "evaluations": 1},
+}
+
 COMPONENTS = [
     ("output", "sequence", {}),
     ("output", "phonemes", {}),
@@ -66,6 +73,12 @@ COMPONENTS = [
     ("regressor", "sketched-ridge", {"sketch": {"size": 8}}),
     ("regressor", "nearest-input", {}),
     ("regressor", "stacked", STACK),
+    (
+        "regressor",
+        "joint",
+        {"loss": {"name": "stacked", **STACK}, "writer": {"name": "writer", **WRITER, "training": TINY}},
+    ),
+    ("proposer", "writer", WRITER),
     ("regressor", "fgw-ridge", {}),
     ("regressor", "fgw-templates", {"backbone": {"name": "gru", "width": 8}, "templates": 2, "training": TINY}),
     ("decoder", "candidates", {}),
