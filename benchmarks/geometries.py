@@ -1,17 +1,17 @@
-"""Defaults on spaces of a third party, beside a network trained by cross-entropy and copying the nearest input's output.
+"""Defaults on spaces of a third party, beside a network trained by cross-entropy and copying the nearest pair.
 
-    python benchmarks/geometries.py [--sets NAME …] [--seeds N …] [--output FILE]
+    python benchmarks/geometries.py [--sets NAME …] [--seeds N …] [--options JSON] [--output FILE]
 
 Sets:
 
-- assignment: the places of four tracks and of four detections, 16 numbers → which detection belongs to which track, if
+- assignment: the distances of four tracks from four detections, 16 numbers → which detection belongs to which track, if
   any; 3,000 pairs. Its space is a plugin of its own, with its own convex set (below);
 - ranking: five numbers → their names, largest first; 500 pairs. Its space is that of the tutorial.
 
-The defaults are `StructuredPredictor(SPACE).fit(X, y)`. The network has two hidden layers of 256 units and a softmax for
-each row, is trained on the same pairs with the weights of the least validation error, and its log-odds are rounded by
-the space. All are measured on the same 1,000 test pairs. Results are added to FILE, so that several calls make one
-record.
+The defaults are `StructuredPredictor(SPACE).fit(X, y)`. The network has two hidden layers of 256 units and a softmax
+for each row; it is trained on the same pairs, and its log-odds are rounded by the space. All are measured on the same
+1,000 test pairs. With `--options`, arguments of the predictor as JSON, the same with other options than the defaults.
+Results are added to FILE, so that several calls make one record.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def assignments(count: int, generator: Generator) -> Pairs:
     detections = torch.where(seen[:, :, None], near, torch.rand(count, 4, 2, generator=generator))
     order = torch.rand(count, 4, generator=generator).argsort(dim=1)
     place = order.argsort(dim=1)
-    inputs = torch.cat([tracks, detections.gather(1, order[:, :, None].expand(-1, -1, 2))], dim=1).flatten(1)
+    inputs = torch.cdist(tracks, detections.gather(1, order[:, :, None].expand(-1, -1, 2))).flatten(1)
     found = torch.where(seen, place, 4).tolist()
     return inputs, [tuple(None if each == 4 else each for each in row) for row in found]
 
@@ -261,7 +261,7 @@ def network(inputs: Tensor, outputs: list[Any], asked: Tensor, space: OutputSpac
     return space.unpack(space.unrelax(space.Batch(**{name: odds})))
 
 
-def measured(name: str, seed: int, registry: Registry) -> dict[str, object]:
+def measured(name: str, seed: int, given: str, registry: Registry) -> dict[str, object]:
     """The share of right answers of all, on the same pairs."""
     output, count, draw = SETS[name]
     inputs, outputs = draw(count + TEST, torch.Generator().manual_seed(seed))
@@ -271,22 +271,23 @@ def measured(name: str, seed: int, registry: Registry) -> dict[str, object]:
         return sum(one == other for one, other in zip(found, truths, strict=True)) / TEST
 
     began = time.monotonic()
-    predictor = StructuredPredictor(output, seed=seed, registry=registry, verbose=True)
+    predictor = StructuredPredictor(output, seed=seed, registry=registry, verbose=True, **json.loads(given))
     predictor.fit(inputs[:count].tolist(), outputs[:count])
     seconds, began = time.monotonic() - began, time.monotonic()
-    defaults = right(predictor.predict(asked.tolist()))
+    exact = right(predictor.predict(asked.tolist()))
     predicting, began = time.monotonic() - began, time.monotonic()
     space = predictor.model_.space
     plain = right(network(inputs[:count], outputs[:count], asked, space, seed))
     network_seconds = time.monotonic() - began
     nearest = torch.cdist(asked, inputs[:count]).argmin(dim=1).tolist()
     return {
-        "command": f"python benchmarks/geometries.py --sets {name} --seeds {seed}",
+        "command": f"python benchmarks/geometries.py --sets {name} --seeds {seed} --options '{given}'",
         "set": name,
+        "options": json.loads(given),
         "pairs": count,
         "seed": seed,
         "test_pairs": TEST,
-        "defaults": defaults,
+        "exact": exact,
         "network": plain,
         "copying": right([outputs[row] for row in nearest]),
         "training_seconds": round(seconds, 1),
@@ -313,16 +314,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="the problems (default all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the pairs and the trainings")
+    parser.add_argument("--options", default="{}", help="arguments of the predictor, as JSON (default: none)")
     parser.add_argument("--output", type=Path, help="the record to add to")
     options = parser.parse_args()
     registry = plugins()
     for name in options.sets:
         for seed in options.seeds:
-            result = measured(name, seed, registry)
+            result = measured(name, seed, options.options, registry)
             print(json.dumps(result), flush=True)
             if options.output:
                 known = json.loads(options.output.read_text("utf-8")) if options.output.exists() else []
-                kept = [each for each in known if (each["set"], each["seed"]) != (name, seed)]
+                same = {key: result[key] for key in ("set", "seed", "options")}
+                kept = [each for each in known if any(each[key] != value for key, value in same.items())]
                 write_text(options.output, json.dumps([*kept, result], indent=2) + "\n")
 
 

@@ -305,7 +305,7 @@ class BlockEnergy(ProposerEnergy):
         owner = torch.arange(len(batch), device=self.device) if owner is None else owner
         total, flat, first = self.queries[owner, 0], self.queries.flatten(), owner * self.queries.shape[1] + 1
         for field, labels in zip(self.proposer.fields, self._values(batch), strict=True):
-            labels = labels.flatten(1).long()
+            labels = labels.reshape(len(batch), len(field.shares)).long()
             places = torch.arange(0, labels.shape[1] * field.size, field.size, device=self.device)
             total = total - flat[first[:, None] + places + labels].sum(dim=1)
             first = first + labels.shape[1] * field.size
