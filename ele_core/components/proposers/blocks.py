@@ -216,7 +216,7 @@ class Blocks:
 
     def margins(self, numbers: Tensor, vertices: Tensor) -> Tensor:
         """What it costs at least to change each block of vertices: two (B, count · size) → (B, count)."""
-        numbers, ones = (own.unflatten(1, (-1, self.size)) for own in (numbers, self._ones(vertices)))
+        numbers, ones = self.divided(numbers), self.divided((vertices - self.low) / self.width)
         if not self.exclusive:
             return numbers[:, :, 0].abs() * self.width
         others = numbers.masked_fill(ones > 0, -math.inf)
@@ -226,22 +226,22 @@ class Blocks:
 
     def without(self, numbers: Tensor, vertices: Tensor, block: Tensor, cost: Tensor) -> Tensor:
         """Numbers (N, count · size) with a `cost` (N,) of block `block[n]` being as in vertices n."""
-        numbers, ones = (own.unflatten(1, (-1, self.size)) for own in (numbers, self._ones(vertices)))
+        numbers, ones = self.divided(numbers), self.divided((vertices - self.low) / self.width)
         kept = (block[:, None] == torch.arange(numbers.shape[1], device=block.device))[:, :, None]
         unused = (ones.sum(dim=2, keepdim=True) == 0).to(numbers)
         return (numbers + kept * (cost / self.width)[:, None, None] * (unused - ones)).flatten(1)
 
     def reach(self, numbers: Tensor) -> Tensor:
         """By how much energies of vertices differ at most (B,), from numbers (B, count · size)."""
-        return 2 * self.width * numbers.unflatten(1, (-1, self.size)).abs().amax(dim=2).sum(dim=1)
+        return 2 * self.width * self.divided(numbers).abs().amax(dim=2).sum(dim=1)
 
     def centred(self, numbers: Tensor) -> Tensor:
         """A point whose nearest vertex v has the largest ⟨numbers, v⟩: as v² = (low + high) v − low · high."""
         return (self.low + self.high) / 2 + numbers * (1.0 if self.two_valued else SHARP)
 
-    def _ones(self, vertices: Tensor) -> Tensor:
-        """Vertices with values from 0 to 1."""
-        return (vertices - self.low) / self.width
+    def divided(self, values: Tensor) -> Tensor:
+        """Coordinates (B, count · size) block by block: (B, count, size)."""
+        return values.reshape(len(values), len(self.shares), self.size)
 
 
 class BlockNetwork(nn.Module):
@@ -278,7 +278,7 @@ class BlockNetwork(nn.Module):
                 there = (self.beside[str(number)](known) * mask[:, :, None])[:, : field.places]
                 missing = field.places - there.shape[1]
                 odds = odds + functional.pad(there, (0, 0, 0, missing)).flatten(1)
-            found.append(odds.unflatten(1, (-1, field.size)))
+            found.append(field.divided(odds))
         return found
 
 
@@ -365,7 +365,8 @@ class BlockEnergy(ProposerEnergy):
         return plain and all(field.certain for field in self.proposer.fields)
 
     def _split(self, numbers: Tensor) -> tuple[Tensor, ...]:
-        return numbers.split(self.proposer.sizes, dim=1)
+        parts: tuple[Tensor, ...] = numbers.split(self.proposer.sizes, dim=1)
+        return parts
 
     def _values(self, batch: Any) -> Iterator[Tensor]:
         return (getattr(batch, name) for name in self.proposer.space.geometry)
