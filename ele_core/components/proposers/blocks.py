@@ -55,9 +55,9 @@ class BlocksProposer(Proposer):
         backbone: Annotated[Choice, Takes("backbone")] = Choice(name="gru")
         """The network on inputs."""
         width: PositiveInt = 256
-        """The width of what the log-odds are computed from."""
+        """The width of the layer between the state at a token and the log-odds of the blocks at its place."""
         dropout: float = Field(0.1, ge=0, lt=1)
-        """The share of features dropped during training."""
+        """The share of features dropped before and after this layer during training."""
         training: Training = Training(batch_size=64, epochs=20, learning_rate=2e-3)
         """How the network is trained."""
 
@@ -72,7 +72,7 @@ class BlocksProposer(Proposer):
         if sum(self.sizes) <= LARGEST:
             self.fields = [Blocks.of(convex) for convex in space.geometry.values()]
             backbone: Backbone = create_part(
-                self, "backbone", options.backbone, inputs, options.width, path="proposer.backbone"
+                self, "backbone", options.backbone, inputs, sum(self.sizes), path="proposer.backbone"
             )
             self.network = BlockNetwork(backbone, self.fields, options.width, options.dropout).eval()
 
@@ -245,18 +245,17 @@ class Blocks:
 
 
 class BlockNetwork(nn.Module):
-    """Log-odds from the output of a backbone; and from its state at a token for the blocks at the same place."""
+    """Log-odds: the output of a backbone, and for blocks at the place of a token what its state adds to them."""
 
     def __init__(self, backbone: Backbone, fields: Sequence[Blocks], width: int, dropout: float) -> None:
         super().__init__()
         self.backbone, self.fields = backbone, tuple(fields)
-        self.dropout = nn.Dropout(dropout)
-        self.whole = nn.ModuleList(nn.Linear(width, math.prod(field.shape)) for field in fields)
         stateful = type(backbone).attended is not Backbone.attended
         self.beside = nn.ModuleDict(
             {
                 str(number): nn.Sequential(
-                    nn.Linear(backbone.state_width + width, width),
+                    nn.Dropout(dropout),
+                    nn.Linear(backbone.state_width, width),
                     nn.GELU(),
                     nn.Dropout(dropout),
                     nn.Linear(width, math.prod(field.shape) // field.places),
@@ -268,14 +267,12 @@ class BlockNetwork(nn.Module):
 
     def forward(self, batch: Any) -> list[Tensor]:
         """The log-odds (B, count, size) of each field."""
-        pooled, states, mask = self.backbone.attended(batch)
-        pooled = self.dropout(functional.gelu(pooled))
-        known = torch.cat([self.dropout(states), pooled[:, None].expand(-1, states.shape[1], -1)], dim=2)
+        output, states, mask = self.backbone.attended(batch)
         found = []
-        for number, (field, whole) in enumerate(zip(self.fields, self.whole, strict=True)):
-            odds = whole(pooled)
+        parts = output.split([math.prod(field.shape) for field in self.fields], dim=1)
+        for number, (field, odds) in enumerate(zip(self.fields, parts, strict=True)):
             if str(number) in self.beside:
-                there = (self.beside[str(number)](known) * mask[:, :, None])[:, : field.places]
+                there = (self.beside[str(number)](states) * mask[:, :, None])[:, : field.places]
                 missing = field.places - there.shape[1]
                 odds = odds + functional.pad(there, (0, 0, 0, missing)).flatten(1)
             found.append(field.divided(odds))

@@ -239,9 +239,9 @@ def fitted(made: BlocksProposer, inputs: Any, outputs: Any, context: Context) ->
 
 def test_labels_beside_tokens_are_learned_from_few_pairs_and_survive_saving():
     made, inputs, outputs = tagger()
-    before = made.network.whole[0].weight.clone()
+    before = made.network.beside["0"][1].weight.clone()
     fitted(made, inputs, outputs, Context())
-    assert not torch.equal(made.network.whole[0].weight, before)
+    assert not torch.equal(made.network.beside["0"][1].weight, before)
     energy = made.energy(made.predict(inputs[120:]))
     best = energy.proposals(1)
     right = (best.batch.tokens == outputs[120:].tokens).all(dim=1).float().mean()
