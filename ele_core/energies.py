@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ele_core.interfaces import Energy, OutputSpace, Surrogate
+from ele_core.interfaces import Energy, OutputSpace, Proposer, Surrogate
 from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.keys import distinct, fresh_moves, hash_rows, mix, ranks
 from ele_core.numerics.sparse import PartEnergies
@@ -26,15 +26,15 @@ MOST = 500.0
 """The largest exponent, below that of the largest double."""
 AT_ONCE = 256
 """Structures whose moves are listed at once: bounds the memory."""
+NEGLIGIBLE = 1e-3
+"""The share of the largest effect on energies below which a term has no weight: it then costs no time."""
 CAUTION = 1e-3
 """The weight of the squared weights beside the mean cross-entropy: keeps them finite where truths always win."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class QueryEnergy(Energy):
-    """An energy of a surrogate whose queries are the rows of a tensor (B, q); a subclass defines `of` and `among`."""
+class RowEnergy(Energy):
+    """An energy whose queries are the rows of a tensor (B, q), a field `queries` of a dataclass."""
 
-    surrogate: Surrogate
     queries: Tensor
 
     def __len__(self) -> int:
@@ -42,10 +42,7 @@ class QueryEnergy(Energy):
 
     def __getitem__(self, rows: slice | Tensor) -> Self:
         """The energy of some of the queries."""
-        return dataclasses.replace(self, queries=self.queries[rows])
-
-    def __str__(self) -> str:
-        return f"surrogate '{self.surrogate.registered_as or type(self.surrogate).__name__}'"
+        return dataclasses.replace(self, queries=self.queries[rows])  # type: ignore[type-var]
 
     @property
     def device(self) -> torch.device:
@@ -59,6 +56,28 @@ class QueryEnergy(Energy):
     def asked(self, owner: Tensor | None) -> Tensor:
         """The query of each structure: (N, q)."""
         return self.queries if owner is None else self.queries[owner]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ProposerEnergy(RowEnergy):
+    """An energy of a proposer; a subclass defines `of` and `proposals`."""
+
+    proposer: Proposer
+    queries: Tensor
+
+    def __str__(self) -> str:
+        return f"proposer '{self.proposer.registered_as or type(self.proposer).__name__}'"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class QueryEnergy(RowEnergy):
+    """An energy of a surrogate; a subclass defines `of` and `among`."""
+
+    surrogate: Surrogate
+    queries: Tensor
+
+    def __str__(self) -> str:
+        return f"surrogate '{self.surrogate.registered_as or type(self.surrogate).__name__}'"
 
     @property
     def smooth(self) -> bool:
@@ -140,6 +159,8 @@ class SumOfEnergies(Energy):
 
     terms: Sequence[Energy]
     weights: Sequence[float]
+    measured: float | None = None
+    """What a tenth of the truths have at most, if it was measured."""
 
     def __post_init__(self) -> None:
         """Refuse terms that do not go together."""
@@ -174,6 +195,11 @@ class SumOfEnergies(Energy):
         return self._added([term.among(candidates) for term in self.terms])
 
     @property
+    def usual(self) -> float | None:
+        """As measured: it does not follow from those of the terms."""
+        return self.measured
+
+    @property
     def smooth(self) -> bool:
         """Whether all terms are."""
         return all(term.smooth for term in self.terms)
@@ -206,22 +232,25 @@ class JointEnergy(SumOfEnergies):
     Terms that are not costly are followed too.
     """
 
-    def __init__(self, loss: Energy, terms: Sequence[Energy], weights: Sequence[float]) -> None:
-        super().__init__([loss, *terms], [1.0, *weights])
+    def __init__(
+        self, loss: Energy, terms: Sequence[Energy], weights: Sequence[float], measured: float | None = None
+    ) -> None:
+        super().__init__([loss, *terms], [1.0, *weights], measured)
 
     def __getitem__(self, rows: slice | Tensor) -> Self:
         """The energy of some of the queries."""
         loss, *terms = (term[rows] for term in self.terms)
-        return type(self)(loss, terms, self.weights[1:])
+        return type(self)(loss, terms, self.weights[1:], self.measured)
 
     @property
     def walk(self) -> Energy:
-        """The loss, and the terms that are not costly."""
+        """The loss, and the terms that are not costly: it is their sum whose energies were `measured`."""
         (loss, *terms), (_, *weights) = self.terms, self.weights
         followed = [(term, weight) for term, weight in zip(terms, weights, strict=True) if not term.costly]
         if not followed:
             return loss
-        return SumOfEnergies([loss, *(term for term, _ in followed)], [1.0, *(weight for _, weight in followed)])
+        found, own = zip(*followed, strict=True)
+        return SumOfEnergies([loss, *found], [1.0, *own], self.measured)
 
     def proposals(self, count: int) -> Proposals | None:
         """Those of all terms."""
@@ -258,7 +287,9 @@ def fit_weights(
         return loss
 
     optimiser.step(closure)
-    found: list[float] = (roots.detach().square() / scale.flatten()).tolist()
+    effects = roots.detach().square()
+    effects = effects.where(effects > NEGLIGIBLE * effects.max(), 0)
+    found: list[float] = (effects / scale.flatten()).tolist()
     return found
 
 

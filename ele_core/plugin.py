@@ -117,11 +117,16 @@ def ele_regressors() -> Iterator[Record]:
 
 @hookimpl
 def ele_proposers() -> Iterator[Record]:
-    """A network that writes structures of any space."""
+    """A network that writes structures of any space, and one for structures whose blocks have fixed places."""
     yield Record(
         "writer",
         "ele_core.components.proposers.writer:WriterProposer",
         "A network with attention that writes a structure's text, token by token, and may copy from its input.",
+    )
+    yield Record(
+        "blocks",
+        "ele_core.components.proposers.blocks:BlocksProposer",
+        "Log-odds for each block of a structure, trained by cross-entropy; the likeliest structure is exact.",
     )
 
 

@@ -80,7 +80,7 @@ class Recipe:
 
 
 def learned(facts: Facts, registry: Registry) -> Sections:
-    """An encoder that adds up parts, trained with the pairs; a kernel on inputs, and a network that writes structures.
+    """An encoder that adds up parts, trained with the pairs; a kernel on inputs; networks that propose structures.
 
     With more pairs than the kernel can keep, also a network onto the loss.
     """
@@ -99,7 +99,12 @@ def learned(facts: Facts, registry: Registry) -> Sections:
     network = neural(facts, registry) if facts.pairs > LARGEST_SKETCH else None
     kernel = ridge(facts)
     stacked = {"name": "stacked", "network": network or NONE, "kernel": kernel}
-    joint = {"name": "joint", "loss": stacked, "writer": writer(facts, registry) or NONE}
+    joint = {
+        "name": "joint",
+        "loss": stacked,
+        "writer": writer(facts, registry) or NONE,
+        "blocks": blocks(facts, registry) or NONE,
+    }
     decoder = {"name": "search"} if isinstance(facts.space.moves, PartMoves) else {"name": "search", "moves": MOVES}
     return {"surrogate": surrogate, "regressor": joint, "decoder": decoder}
 
@@ -261,6 +266,17 @@ def writer(facts: Facts, registry: Registry) -> Sections | None:
         "patience": 5,
     }
     return {"name": "writer", "backbone": dict(backbone), "width": width, "training": training}
+
+
+def blocks(facts: Facts, registry: Registry) -> Sections | None:
+    """Return a network that gives each block a likelihood, with the budget of `neural`.
+
+    None if no backbone reads the inputs, or if structures have several packings: their blocks have no fixed places.
+    """
+    network = neural(facts, registry)
+    if network is None or type(facts.space).equivalents is not OutputSpace.equivalents:
+        return None
+    return {**network, "name": "blocks"}
 
 
 def ridge(facts: Facts) -> Sections:

@@ -18,10 +18,11 @@ from ele_core.component import ComponentConfig
 from ele_core.components.proposers.rows import Rows
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
+from ele_core.energies import ProposerEnergy
 from ele_core.errors import InvalidObject, ModelError
 from ele_core.interfaces import Energy, InputSpace, OutputSpace, Proposer
 from ele_core.networks import Backbone
-from ele_core.numerics.keys import distinct, hash_rows
+from ele_core.numerics.keys import distinct
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
@@ -217,35 +218,15 @@ class WriterProposer(Proposer):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class WritingEnergy(Energy):
+class WritingEnergy(ProposerEnergy):
     """−log p(y | x) of a writer, for inputs as rows of numbers."""
 
     proposer: WriterProposer
-    queries: Tensor
-
-    def __len__(self) -> int:
-        return len(self.queries)
-
-    def __getitem__(self, rows: slice | Tensor) -> Self:
-        """The energy of some of the queries."""
-        return dataclasses.replace(self, queries=self.queries[rows])
-
-    def __str__(self) -> str:
-        return "proposer 'writer'"
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the queries."""
-        return self.queries.device
 
     @property
     def costly(self) -> bool:
         """A text is scored token by token."""
         return True
-
-    def identities(self) -> Tensor:
-        """A hash of the bits of each query (B,)."""
-        return hash_rows([self.queries.float().cpu().view(torch.int32)])[:, 0]
 
     def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
         """−log p of structure n for its query: (N,)."""

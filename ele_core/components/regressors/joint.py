@@ -21,6 +21,8 @@ from ele_core.types import Choice, PlannedStage, Problem, Stage, Takes, Training
 JOINT, ALONE = "with proposals", "without proposals"
 LEAST = 1e-4
 """The least weight of the loss, as a share of the largest weight: it always tells structures apart."""
+USUAL = 0.1
+"""The share of truths with an energy up to the `usual` one."""
 UNDECIDED = -1.0
 """Stored until `use_mode` decides whether proposals are used."""
 
@@ -62,7 +64,10 @@ class JointRegressor(Regressor):
         self.weights = torch.zeros(len(self.proposers))
         """The weight of each proposer beside the loss, which has 1."""
         self.widths: list[int] = []
-        """The width of the queries of the regressor, then of each proposer; 0 for one that cannot propose."""
+        """The width of the queries of the regressor, then of each proposer; 0 for one that cannot propose, or without
+        weight: it is neither asked nor stored."""
+        self.usual: float | None = None
+        """What a tenth of the validation pairs have at most by the energy that decoders follow."""
         self.joint: bool | None = None
 
     @property
@@ -88,6 +93,10 @@ class JointRegressor(Regressor):
         found = dict(zip(terms, others, strict=True))
         least = max(own, LEAST * max(others))
         self.weights = torch.tensor([found.get(name, 0.0) / least for name in self.proposers])
+        used = self.weights > 0
+        self.widths[1:] = [width if kept else 0 for width, kept in zip(self.widths[1:], used, strict=True)]
+        walk = self.energy(self.predict(inputs)).walk
+        self.usual = walk.of(truths.to(walk.device)).quantile(USUAL).item()
         return [JOINT]
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
@@ -114,7 +123,7 @@ class JointRegressor(Regressor):
         own = self.loss.predict(inputs)
         if not self.joint:
             return own
-        return torch.cat([own, *(part.predict(inputs).to(own) for part in self.proposers.values())], dim=1)
+        return torch.cat([own, *(part.predict(inputs).to(own) for part in self._used.values())], dim=1)
 
     def regressed(self, queries: Tensor) -> Tensor:
         """The queries without those of the proposers."""
@@ -125,9 +134,8 @@ class JointRegressor(Regressor):
         if not self.joint or queries.shape[1] != sum(self.widths):
             return self.loss.energy(queries)
         loss, terms = self._terms(queries)
-        used = {name: weight for name, weight in zip(self.proposers, self.weights.tolist(), strict=True) if weight > 0}
-        kept = {name: terms[name] for name in used if name in terms}
-        return JointEnergy(loss, list(kept.values()), [used[name] for name in kept]) if kept else loss
+        weights = dict(zip(self.proposers, self.weights.tolist(), strict=True))
+        return JointEnergy(loss, list(terms.values()), [weights[name] for name in terms], self.usual) if terms else loss
 
     def ideal_queries(self, batch: Any) -> Tensor:
         """The ideal queries of the regressor: proposers have none."""
@@ -139,18 +147,25 @@ class JointRegressor(Regressor):
         able = zip(self.proposers.items(), parts, strict=True)
         return self.loss.energy(loss), {name: part.energy(own) for (name, part), own in able if own.shape[1]}
 
+    @property
+    def _used(self) -> dict[str, Proposer]:
+        """The proposers that are asked; before `fit` all."""
+        widths = self.widths[1:] or [1] * len(self.proposers)
+        return {name: self.proposers[name] for name, width in zip(self.proposers, widths, strict=True) if width}
+
     def _parts(self) -> Iterator[tuple[str, Learner]]:
         yield "loss", self.loss
         yield from self.proposers.items()
 
     def state(self) -> dict[str, Tensor]:
         """The weights, the regressor, and the proposers unless they are not used."""
-        parts = {"loss": self.loss, **({} if self.joint is False else self.proposers)}
+        parts = {"loss": self.loss, **({} if self.joint is False else self._used)}
         mode = UNDECIDED if self.joint is None else float(self.joint)
         numbers = {
             "weights": self.weights,
             "widths": torch.tensor(self.widths, dtype=torch.long),
             "joint": torch.tensor([mode]),
+            "usual": torch.tensor([] if self.usual is None else [self.usual]),
         }
         return numbers | {
             key: value for name, part in parts.items() for key, value in prefixed(name, part.state()).items()
@@ -159,18 +174,19 @@ class JointRegressor(Regressor):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights, the regressor, and the proposers if they are used."""
         stored, count = Snapshot(state), len(self.proposers)
-        mode, widths = state["joint"], state["widths"]
-        known = mode.shape == (1,) and mode.item() in (UNDECIDED, 0.0, 1.0)
+        mode, widths, usual = state["joint"], state["widths"], state["usual"]
+        known = mode.shape == (1,) and mode.item() in (UNDECIDED, 0.0, 1.0) and usual.shape in ((0,), (1,))
         possible = widths.shape in ((0,), (1 + count,)) and not bool((widths < 0).any())
         if not known or not possible or state["weights"].shape != (count,):
             what = "the weights of the proposers do not fit them."
             raise ModelError(what, fix="Get an intact copy, or train again.")
         self.weights, self.widths = state["weights"], [int(width) for width in widths.tolist()]
         self.joint = None if mode.item() == UNDECIDED else bool(mode.item())
+        self.usual = usual.item() if len(usual) else None
         self.loss.restore(stored.part("loss"))
         self.errors = self.loss.errors
         if self.joint is not False:
-            for name, part in self.proposers.items():
+            for name, part in self._used.items():
                 part.restore(stored.part(name))
 
     def to(self, device: torch.device) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from ele_core.config.recipes import (
     LEAST_WRITING,
     MOST_STEPS,
     OWN_DATA,
+    blocks,
     encoder_for,
 )
 from ele_core.interfaces import InputSpace
@@ -118,6 +120,18 @@ def test_vectors_get_a_perceptron_and_the_kernel_that_is_natural_for_them():
     options = planned(VectorInput(), input="vector").regressor.options
     assert options["loss"]["network"]["backbone"]["name"] == options["writer"]["backbone"]["name"] == "mlp"
     assert options["loss"]["kernel"]["kernel"] == "natural"
+
+
+def test_blocks_get_a_likelihood_with_the_budget_of_the_network_unless_structures_have_several_packings(registry):
+    config = planned(TextInput(), pairs=10_000)
+    given = config.regressor.options
+    assert given["blocks"]["name"] == "blocks"
+    assert given["blocks"]["backbone"] == given["loss"]["network"]["backbone"]
+    assert given["blocks"]["training"] == given["loss"]["network"]["training"]
+    space = CellGraphSpace(CellGraphSpace.Config())
+    facts = Facts(config.input, TextInput(), space, 1000, 0)
+    assert blocks(facts, registry) is None
+    assert blocks(dataclasses.replace(facts, inputs=WeekdayInput()), registry) is None
 
 
 @pytest.mark.parametrize("pairs", [10, 300, 3000, 30_000, 3_000_000])
