@@ -117,11 +117,16 @@ def ele_regressors() -> Iterator[Record]:
 
 @hookimpl
 def ele_proposers() -> Iterator[Record]:
-    """A network that writes structures of any space."""
+    """Proposers of structures of any space: a network, and counts."""
     yield Record(
         "writer",
         "ele_core.components.proposers.writer:WriterProposer",
         "A network with attention that writes a structure's text, token by token, and may copy from its input.",
+    )
+    yield Record(
+        "joint-ngram",
+        "ele_core.components.proposers.aligned:JointNgramProposer",
+        "N-grams of the tokens of texts aligned with those of outputs.",
     )
 
 
