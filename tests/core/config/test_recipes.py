@@ -116,6 +116,11 @@ def test_vectors_get_a_perceptron_and_the_kernel_that_is_natural_for_them():
     assert options["kernel"]["kernel"] == "natural"
 
 
+def test_only_texts_get_n_grams_of_aligned_tokens():
+    assert planned(TextInput()).regressor.options["aligned"]["name"] == "joint-ngram"
+    assert planned(VectorInput(), input="vector").regressor.options.get("aligned") in (None, "none")
+
+
 @pytest.mark.parametrize("pairs", [10, 300, 3000, 30_000, 3_000_000])
 def test_a_network_has_neither_few_nor_too_many_steps(pairs):
     training = planned(TextInput(), pairs).regressor.options["network"]["training"]
