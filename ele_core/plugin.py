@@ -117,7 +117,7 @@ def ele_regressors() -> Iterator[Record]:
 
 @hookimpl
 def ele_proposers() -> Iterator[Record]:
-    """A network that writes structures of any space, and one for structures whose blocks have fixed places."""
+    """A network that writes structures of any space, log-odds for blocks with fixed places, and counts of n-grams."""
     yield Record(
         "writer",
         "ele_core.components.proposers.writer:WriterProposer",
@@ -127,6 +127,11 @@ def ele_proposers() -> Iterator[Record]:
         "blocks",
         "ele_core.components.proposers.blocks:BlocksProposer",
         "Log-odds for each block of a structure, trained by cross-entropy; the likeliest structure is exact.",
+    )
+    yield Record(
+        "joint-ngram",
+        "ele_core.components.proposers.aligned:JointNgramProposer",
+        "N-grams of the tokens of texts aligned with those of outputs.",
     )
 
 

@@ -32,6 +32,8 @@ PASSES = 20
 """Epochs that a network needs, between these bounds."""
 LEAST_WRITING, WRITING_PASSES = 1500, 40
 """Steps and epochs that a network needs to learn to write structures."""
+ALIGNED = "joint-ngram"
+"""The proposer for texts whose outputs stand beside them; it declines pairs that do not align."""
 DECISION_BLOCKS = 150_000
 """Blocks of all pairs together that the generic encoder computes in a step."""
 DECISION_STEPS, DECISION_PAIRS, LEAST_DECISIONS = 150, 3000, 200
@@ -82,7 +84,8 @@ class Recipe:
 def learned(facts: Facts, registry: Registry) -> Sections:
     """An encoder that adds up parts, trained with the pairs; a kernel on inputs; networks that propose structures.
 
-    With more pairs than the kernel can keep, also a network onto the loss.
+    If inputs are texts, also n-grams of aligned tokens; with more pairs than the kernel can keep, also a network onto
+    the loss.
     """
     encoder = encoder_for(facts.space, registry, additive=True)
     batch, used = 64, min(facts.pairs, decision_pairs(encoder["name"], facts.space))
@@ -105,6 +108,8 @@ def learned(facts: Facts, registry: Registry) -> Sections:
         "writer": writer(facts, registry) or NONE,
         "blocks": blocks(facts, registry) or NONE,
     }
+    if accepting(registry, "proposer", ALIGNED, facts.inputs):
+        joint["aligned"] = {"name": ALIGNED}
     decoder = {"name": "search"} if isinstance(facts.space.moves, PartMoves) else {"name": "search", "moves": MOVES}
     return {"surrogate": surrogate, "regressor": joint, "decoder": decoder}
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 import torch
@@ -16,33 +14,24 @@ from torch.nn import functional
 
 from ele_core.component import ComponentConfig
 from ele_core.components.proposers.rows import Rows
+from ele_core.components.proposers.texts import END, UNKNOWN, Alphabet, TextProposer
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
-from ele_core.energies import ProposerEnergy
-from ele_core.errors import InvalidObject, ModelError
-from ele_core.interfaces import Energy, InputSpace, OutputSpace, Proposer
+from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.networks import Backbone
-from ele_core.numerics.keys import distinct
-from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot, as_bytes, from_bytes, prefixed
+from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import Choice, PlannedStage, Proposals, Stage, Takes, TrainingData
 
 WRITING = Stage("writing", decides="validation_loss")
-END = 0
-"""The token before the first and after the last of a text."""
-UNKNOWN = 1
-"""The token that stands for every token outside the vocabulary; it is never written."""
 LONGEST = 400
 """Maximum number of tokens: longer texts are slow to write and hard to learn."""
-MOST_WORDS = 5000
-"""Maximum number of different words for words to be tokens."""
 CHUNK, SCORED_AT_ONCE = 64, 512
 """Inputs written for, and structures scored, at once: bounds the memory."""
 
 
-class WriterProposer(Proposer):
+class WriterProposer(TextProposer):
     """p(y | x) = Π_t p(token t of the text of y | the tokens before it, x), with attention over the parts of x.
 
     Works with any space: its `format` writes structures, its `parse` reads what the network wrote, and texts that it
@@ -82,10 +71,13 @@ class WriterProposer(Proposer):
         self.backbone: Backbone = create_part(
             self, "backbone", options.backbone, inputs, options.width, path="proposer.backbone"
         )
-        self.alphabet = Alphabet([], " ")
         self.longest = 0
-        self.rows = Rows(self.inputs.Batch)
         self.network: Writer | None = None
+
+    @property
+    def able(self) -> bool:
+        """Whether there is a network."""
+        return self.network is not None
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the training."""
@@ -94,7 +86,7 @@ class WriterProposer(Proposer):
     def fit(self, data: TrainingData, context: Context) -> None:
         """Train on the texts of the outputs; keep the weights of the least validation loss."""
         self.network = None
-        train, held_out = (self._texts(pairs.outputs[:]) for pairs in (data.train, data.validation))
+        train, held_out = (self.texts(pairs.outputs[:]) for pairs in (data.train, data.validation))
         self.alphabet = Alphabet.learned(train, self.config.level)
         longest = max(map(len, map(self.alphabet.cut, train)))
         if longest > LONGEST:
@@ -129,34 +121,21 @@ class WriterProposer(Proposer):
             stage=WRITING,
         )
 
-    def predict(self, inputs: Tensors) -> Tensor:
-        """The packed inputs themselves, as rows of numbers: the network reads them when it is asked."""
-        return torch.zeros(len(inputs), 0) if self.network is None else self.rows.flattened(inputs)
-
-    def energy(self, queries: Tensor) -> Energy:
-        """−log p of the text of a structure."""
-        return WritingEnergy(self, queries)
-
     def write(self, queries: Tensor, count: int) -> Proposals:
         """The `count` most probable texts for each input that are structures of the space."""
         assert self.network is not None
-        beam, batches, owners = max(count, self.config.beam), [], []
+        beam, texts, owners = max(count, self.config.beam), list[str](), [torch.zeros(0, dtype=torch.long)]
         for first in range(0, len(queries), CHUNK):
             asked = self.rows.restored(queries[first : first + CHUNK]).to(queries.device)
             tokens, owner = beam_search(self.network, asked, beam, self.longest)
-            batch, kept = self._packed(self.alphabet.decode(tokens))
-            batches.append(batch)
-            owners.append(owner.cpu()[kept] + first)
-        if not batches:
-            return Proposals(self.space.pack([]), torch.zeros(0, dtype=torch.long))
-        batch, owner = type(batches[0]).cat(batches), torch.cat(owners)
-        rows = distinct(torch.cat([owner[:, None], self.space.keys(batch)], dim=1))
-        return Proposals(batch[rows], owner[rows])
+            texts += self.alphabet.decode(tokens)
+            owners.append(owner.cpu() + first)
+        return self.proposed(texts, torch.cat(owners))
 
     def scored(self, queries: Tensor, batch: Any, owner: Tensor) -> Tensor:
         """−log p of structure n for query `owner[n]`: (N,)."""
         assert self.network is not None
-        tokens = self.alphabet.encode(self._texts(batch.to("cpu"))).to(queries.device)
+        tokens = self.alphabet.encode(self.texts(batch.to("cpu"))).to(queries.device)
         found = torch.zeros(len(owner), device=queries.device)
         for rows in owner.argsort(stable=True).split(SCORED_AT_ONCE):
             asked, place = owner[rows].unique(return_inverse=True)
@@ -173,22 +152,6 @@ class WriterProposer(Proposer):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Writer(copy.deepcopy(self.backbone), len(self.alphabet.names), *sizes, copied).eval()
-
-    def _texts(self, batch: Any) -> list[str]:
-        return [self.space.texts.format(obj) for obj in self.space.unpack(batch)]
-
-    def _packed(self, texts: Sequence[str]) -> tuple[Any, Tensor]:
-        """The structures of the texts that can be read, and which these are."""
-        objects, kept = [], []
-        for number, text in enumerate(texts):
-            try:
-                obj = self.space.texts.parse(text)
-                self.space.pack([obj])
-            except InvalidObject:
-                continue
-            objects.append(obj)
-            kept.append(number)
-        return self.space.pack(objects), torch.tensor(kept, dtype=torch.long)
 
     def state(self) -> dict[str, Tensor]:
         """The vocabulary, the layout of inputs and the weights; nothing if there is no network."""
@@ -215,85 +178,6 @@ class WriterProposer(Proposer):
         if self.network is not None:
             self.network.to(device)
         return self
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class WritingEnergy(ProposerEnergy):
-    """−log p(y | x) of a writer, for inputs as rows of numbers."""
-
-    proposer: WriterProposer
-
-    @property
-    def costly(self) -> bool:
-        """A text is scored token by token."""
-        return True
-
-    def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
-        """−log p of structure n for its query: (N,)."""
-        owner = torch.arange(len(batch), device=self.device) if owner is None else owner
-        return self.proposer.scored(self.queries, batch, owner)
-
-    def proposals(self, count: int) -> Proposals:
-        """The most probable texts."""
-        return self.proposer.write(self.queries, count)
-
-
-class Alphabet:
-    """The tokens of texts: characters, or words between blanks. The first two are `END` and `UNKNOWN`."""
-
-    def __init__(self, names: Sequence[str], between: str) -> None:
-        self.names = ["", "�", *names]
-        self.between = between
-
-    @classmethod
-    def learned(cls, texts: Sequence[str], level: str) -> Self:
-        """The tokens of `texts`, the most frequent first."""
-        words = Counter(word for text in texts for word in text.split(" "))
-        again = len(words) <= min(MOST_WORDS, sum(words.values()) / 5)
-        if level == "words" or (level == "auto" and again and any(" " in text for text in texts)):
-            return cls([name for name, _ in words.most_common()], " ")
-        return cls([name for name, _ in Counter("".join(texts)).most_common()], "")
-
-    def cut(self, text: str) -> list[str]:
-        """The tokens of a text."""
-        return text.split(self.between) if self.between else list(text)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names) if number > UNKNOWN}
-
-    def encode(self, texts: Sequence[str]) -> Tensor:
-        """Token numbers (B, L + 1), with `END` after the last one."""
-        rows = [[self._numbers.get(token, UNKNOWN) for token in self.cut(text)] for text in texts]
-        tokens = torch.full((len(rows), max(map(len, rows), default=0) + 1), END)
-        for number, row in enumerate(rows):
-            tokens[number, : len(row)] = torch.tensor(row, dtype=torch.long)
-        return tokens
-
-    def decode(self, tokens: Tensor) -> list[str]:
-        """The texts of token numbers (B, L), up to the first `END`."""
-        ends = (tokens == END).long().argmax(dim=1).tolist()
-        rows = zip(tokens.tolist(), ends, strict=True)
-        return [self.between.join(self.names[token] for token in row[:end]) for row, end in rows]
-
-    def numbers_of(self, names: Sequence[str]) -> Tensor | None:
-        """The token of the same name for each of `names`, `UNKNOWN` if there is none; None: fewer than two have one."""
-        found = torch.tensor([self._numbers.get(name, UNKNOWN) for name in names])
-        return found if int((found > UNKNOWN).sum()) > 1 else None
-
-    def as_tensor(self) -> Tensor:
-        """The names as bytes: (N,) uint8."""
-        return as_bytes([self.between, *self.names[2:]])
-
-    @classmethod
-    def from_tensor(cls, stored: Tensor) -> Self:
-        """The inverse of `as_tensor`."""
-        try:
-            between, *names = map(str, from_bytes(stored.cpu()))
-        except (TypeError, ValueError):
-            what = "the tokens of a proposer are damaged."
-            raise ModelError(what, fix="Get an intact copy, or train again.") from None
-        return cls(names, between)
 
 
 @dataclasses.dataclass(frozen=True)

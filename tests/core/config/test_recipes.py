@@ -134,6 +134,11 @@ def test_blocks_get_a_likelihood_with_the_budget_of_the_network_unless_structure
     assert blocks(dataclasses.replace(facts, inputs=WeekdayInput()), registry) is None
 
 
+def test_only_texts_get_n_grams_of_aligned_tokens():
+    assert planned(TextInput()).regressor.options["aligned"]["name"] == "joint-ngram"
+    assert planned(VectorInput(), input="vector").regressor.options.get("aligned") in (None, "none")
+
+
 @pytest.mark.parametrize("pairs", [10, 300, 3000, 30_000, 3_000_000])
 def test_a_network_has_neither_few_nor_too_many_steps(pairs):
     options = planned(TextInput(), pairs).regressor.options

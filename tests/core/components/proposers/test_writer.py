@@ -14,7 +14,8 @@ from recording import Memory, Recorder, Stopped
 from ele_core.components.inputs.text import TextInput
 from ele_core.components.proposers import writer as module
 from ele_core.components.proposers.rows import Rows
-from ele_core.components.proposers.writer import END, UNKNOWN, Alphabet, WriterProposer, beam_search
+from ele_core.components.proposers.texts import END, UNKNOWN, Alphabet
+from ele_core.components.proposers.writer import WriterProposer, beam_search
 from ele_core.errors import ModelError
 from ele_core.runtime.context import Context
 from ele_core.types import Pairs, TrainingData
