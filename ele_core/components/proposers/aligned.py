@@ -128,10 +128,9 @@ class JointNgramProposer(TextProposer):
     def _odds(self, left: Ints, right: Ints) -> Floats:
         """The mean of log p(x, y) of the directions: (N,)."""
         sides = ((left, right), (turned(left), turned(right)))
-        found = [
-            member.scores(*own, self.config.scoring_beam) for member, own in zip(self.members, sides, strict=False)
-        ]
-        return np.mean(found, axis=0)
+        beam, members = self.config.scoring_beam, zip(self.members, sides, strict=False)
+        found: Floats = np.mean([member.scores(*own, beam) for member, own in members], axis=0)
+        return found
 
     def _asked(self, queries: Tensor) -> Ints:
         return numbers(self.rows.restored(queries.cpu()))

@@ -136,9 +136,9 @@ def test_long_texts_are_not_written_and_one_message_says_so(monkeypatch):
 
 def test_texts_that_cannot_be_read_are_dropped():
     made = fitted()
-    batch, kept = made._packed(["ab", "xyz", "abcabc", "c"])
-    assert made.space.unpack(batch) == ["ab", "c"]
-    assert kept.tolist() == [0, 3]
+    found = made.proposed(["ab", "xyz", "abcabc", "c", "ab"], torch.tensor([0, 0, 1, 2, 0]))
+    assert made.space.unpack(found.batch) == ["ab", "c"]
+    assert found.owner.tolist() == [0, 2]
 
 
 def test_a_restored_writer_gives_the_same_bits():
