@@ -71,7 +71,7 @@ def test_an_option_of_a_component_that_is_only_named_or_not_chosen_can_be_set(gi
 
 def test_the_option_of_a_component_inside_that_of_the_recipe_is_refused_with_its_name():
     predictor = StructuredPredictor("sequence")
-    with pytest.raises(ConfigError, match="did you mean 'regressor__network__backbone__width'"):
+    with pytest.raises(ConfigError, match="did you mean 'regressor__writer__backbone__width'"):
         predictor.set_params(regressor__backbone__width=8)
     predictor.set_params(regressor__network__backbone__width=8)
     assert predictor.regressor == {"network": {"backbone": {"width": 8}}}
