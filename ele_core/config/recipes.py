@@ -281,7 +281,10 @@ def blocks(facts: Facts, registry: Registry) -> Sections | None:
     network = neural(facts, registry)
     if network is None or type(facts.space).equivalents is not OutputSpace.equivalents:
         return None
-    return {**network, "name": "blocks"}
+    backbone = network["backbone"]
+    if backbone["name"] == "mlp":  # a norm loses the scale of features, which log-odds need
+        backbone = {"layer_norm": False, **backbone}
+    return {**network, "name": "blocks", "backbone": backbone}
 
 
 def ridge(facts: Facts) -> Sections:

@@ -128,6 +128,7 @@ def test_blocks_get_a_likelihood_with_the_budget_of_the_network_unless_structure
     assert given["blocks"]["name"] == "blocks"
     assert given["blocks"]["backbone"] == given["loss"]["network"]["backbone"]
     assert given["blocks"]["training"] == given["loss"]["network"]["training"]
+    assert planned(VectorInput(), input="vector").regressor.options["blocks"]["backbone"]["layer_norm"] is False
     space = CellGraphSpace(CellGraphSpace.Config())
     facts = Facts(config.input, TextInput(), space, 1000, 0)
     assert blocks(facts, registry) is None
