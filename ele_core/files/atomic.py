@@ -48,7 +48,7 @@ def write_bytes(file: Path, content: bytes) -> None:
 
 
 def special(file: Path) -> bool:
-    """Whether there is something that a file must not take the place of: a device, a pipe, a socket, or a link to one."""
+    """Whether something is there that a file must not replace: a device, a pipe, a socket, or a link to one."""
     system = file.absolute().parts[1:2] in (("dev",), ("proc",))  # with links to what a process has opened
     return file.exists() and not file.is_dir() and (system or not file.is_file())
 
@@ -152,7 +152,11 @@ def fresh_folder(beside: Path) -> Iterator[Path]:
 def remove_unfinished(parent: Path, name: str) -> None:
     """Remove temporary folders that a killed process left for folders with names that match the regex `name`."""
     for path in parent.glob(".*"):
-        if re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}-\d+-[a-z0-9_]{{8}}", path.name) and path.is_dir() and not path.is_symlink():
+        if (
+            re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}-\d+-[a-z0-9_]{{8}}", path.name)
+            and path.is_dir()
+            and not path.is_symlink()
+        ):
             shutil.rmtree(path, ignore_errors=True)
 
 

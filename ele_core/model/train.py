@@ -18,7 +18,6 @@ from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, Work
 from ele_core.types import Pairs, Problem, TrainingData
 
-
 CHECKED = 200
 """Validation pairs by which a regressor that diverged is found."""
 DIVERGED = 100.0
@@ -65,16 +64,18 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
 
 
 def refuse_divergence(model: Model, pairs: Pairs) -> None:
-    """Raise if the mean would be far nearer to the truths than the queries are; not for energies that are no distance."""
-    some = pairs[:CHECKED]
-    truths, queries = model.surrogate.embed(some.outputs), model.regressor.predict(some.inputs)
+    """Raise if the mean would be far nearer to the truths than the queries are, where energies are distances."""
+    truths = model.surrogate.embed(pairs.outputs[:CHECKED])
+    queries = model.regressor.predict(pairs.inputs[:CHECKED])
     if not isinstance(model.surrogate.energy(queries), SquaredDistance) or queries.shape != truths.shape:
         return
     spread, error = (
         float((truths - centre).square().sum(dim=1).mean()) for centre in (truths.mean(dim=0), queries.to(truths))
     )
     if error > DIVERGED * spread > 0:
-        what = f"the training diverged: queries are {error / spread:,.0f} times as far from the truths as their mean is."
+        what = (
+            f"the training diverged: queries are {error / spread:,.0f} times as far from the truths as their mean is."
+        )
         raise TrainingError(what, where="regressor", fix="Train again with a smaller learning_rate.")
 
 

@@ -53,7 +53,9 @@ def _default_type() -> Iterator[None]:
         if found != usual:
             sys.modules["torch"].set_default_dtype(usual)
     if found != usual:
-        what = f"it sets torch's default type of numbers to {str(found).removeprefix('torch.')}, for all other code too;"
+        what = (
+            f"it sets torch's default type of numbers to {str(found).removeprefix('torch.')}, for all other code too;"
+        )
         raise PluginError(what, fix="give its own tensors and modules a type instead")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ele_core.errors import ConfigError, DataError
 from ele_core.model.model import Model
-from ele_core.model.pretrained import shown_name
 from ele_core.model.predict import Request, predict_texts
+from ele_core.model.pretrained import shown_name
 from ele_core.model.results import Predictions
 from ele_core.plugins import Registry
 from ele_core.report.decoding import usable, without_rest

@@ -123,6 +123,7 @@ def properties_of(space: OutputSpace[Any, Any], found: Decoding, truths: Truths,
 
 # -- files --------------------------------------------------------------------------------------------------------
 
+
 class Described(BaseModel):
     """The plain values of a calibration, as `calibration.json` must hold them."""
 
@@ -163,6 +164,7 @@ def read_calibration(folder: Path, space: OutputSpace[Any, Any]) -> Calibration:
             raise ModelError("made by another version of ELE.", where=str(folder / FILE), fix="Calibrate again.")
         stored = Snapshot(tensors)
         plain = Described.model_validate({name: content[name] for name in PLAIN}).model_dump()
+        plain |= {name: tensors[name] for name in ARRAYS}
         linear = {name: stored.part(name) for name in LINEAR}
         found = Calibration(
             decoder=Choice.model_validate(content["decoder"]),
@@ -170,7 +172,6 @@ def read_calibration(folder: Path, space: OutputSpace[Any, Any]) -> Calibration:
             expected=LinearModel("poisson", **linear["expected"]) if linear["expected"] else None,
             properties=stored.part("property"),
             **plain,
-            **{name: tensors[name] for name in ARRAYS},
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -213,7 +214,10 @@ def value_problem(found: Calibration, space: OutputSpace[Any, Any]) -> str | Non
         return "it holds NaN"
     if not all(bool((model.deviation > 0).all()) for model in linear):
         return "a deviation is not positive"
-    if (found.expected is None) != (found.metric is None) or found.metric not in {None, *(m.name for m in space.metrics)}:
+    if (found.expected is None) != (found.metric is None) or found.metric not in {
+        None,
+        *(m.name for m in space.metrics),
+    }:
         return f"the metric '{brief(found.metric, 60)}' is not one of the output space that it was fitted to"
     if not math.isclose(found.scale, typical(found.energies), rel_tol=1e-6):
         return "its scale is not that of its energies"

@@ -132,7 +132,9 @@ def test_what_is_no_plain_file_of_some_size_is_not_read(tmp_path: Path, name: st
         space.parse(name)
 
 
-def test_the_size_of_a_picture_is_compared_before_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_picture_is_compared_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("decoded"))
     (tmp_path / "huge.png").write_bytes(huge_png())
     space = ImageInput(ImageInput.Config(folder=str(tmp_path)))

@@ -259,7 +259,9 @@ def test_a_loss_that_leaves_the_numbers_stops_training_also_where_its_gradient_d
 def test_a_training_that_ends_far_above_its_first_loss_has_diverged(patience):
     point = Point(2.0)
     with pytest.raises(TrainingError, match=r"test: the training diverged: the loss rose from 4 to .*learning_rate"):
-        train(point, towards(point, 0.0), lambda: {"error": 1.0}, learning_rate=1000.0, evaluations=5, patience=patience)
+        train(
+            point, towards(point, 0.0), lambda: {"error": 1.0}, learning_rate=1000.0, evaluations=5, patience=patience
+        )
 
 
 def test_a_training_that_begins_with_weights_that_fit_may_lose_some():
