@@ -97,7 +97,7 @@ def main() -> None:
 def run() -> None:
     """Run the command line and exit with its code."""
     try:
-        with blamed(), redirect_stdout(OwnOutput(sys.stdout)):  # type: ignore[type-var]  # it has all that a stream has
+        with blamed(), redirect_stdout(OwnOutput(sys.stdout)):
             code = cli(prog_name="ele", standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code or 0)

@@ -57,7 +57,7 @@ def replacing(file: Path) -> Iterator[BinaryIO]:
 
 
 def special(file: Path) -> bool:
-    """Whether there is something that a file must not take the place of: a device, a pipe, a socket, or a link to one."""
+    """Whether something is there that a file must not replace: a device, a pipe, a socket, or a link to one."""
     system = file.absolute().parts[1:2] in (("dev",), ("proc",))  # with links to what a process has opened
     return file.exists() and not file.is_dir() and (system or not file.is_file())
 

@@ -36,7 +36,7 @@ def pyarrow(where: str) -> Any:
 
 @contextmanager
 def reading(file: str, suffix: str) -> Iterator[None]:
-    """Say in a sentence that a file cannot be read, whatever a library raises in the block: the file may hold anything."""
+    """Say in a sentence that a file cannot be read, whatever a library raises in the block: it may hold anything."""
     try:
         yield
     except EleError as error:
@@ -222,6 +222,7 @@ DIMENSIONS = range(1, 5)
 def read_arrays(stream: BinaryIO, file: str, suffix: str, keep: Keep) -> Table:
     """The columns of a .npy or .npz file: named arrays, the fields of a structured array, or one without a name."""
     with reading(file, suffix):
+        arrays: dict[str, Any]
         loaded = np.load(stream, allow_pickle=False)
         if suffix == ".npy":
             names = loaded.dtype.names or ()

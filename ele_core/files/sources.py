@@ -76,7 +76,7 @@ def seekable_bytes_of(file: str) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def plain_bytes(file: Path, largest: int) -> bytes:
-    """The bytes of a plain file of at most `largest` bytes; anything else, such as a pipe or a device, is not opened."""
+    """The bytes of a plain file of at most `largest` bytes; anything else, such as a pipe or device, is not opened."""
     status = file.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a plain file", str(file))

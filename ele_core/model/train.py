@@ -64,9 +64,9 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
 
 
 def refuse_divergence(model: Model, pairs: Pairs) -> None:
-    """Raise if the mean would be far nearer to the truths than the queries are; not for energies that are no distance."""
-    some = pairs[:CHECKED]
-    truths, queries = model.surrogate.embed(some.outputs), model.regressor.predict(some.inputs)
+    """Raise if the mean would be far nearer to the truths than the queries are, where energies are distances."""
+    truths = model.surrogate.embed(pairs.outputs[:CHECKED])
+    queries = model.regressor.predict(pairs.inputs[:CHECKED])
     if not isinstance(model.surrogate.energy(queries), SquaredDistance) or queries.shape != truths.shape:
         return
     spread, error = (

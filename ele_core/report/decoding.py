@@ -117,7 +117,7 @@ class Affordable:
         self.known = self.all.setdefault(key, {})
 
     def __call__(self, part: str, model: Model, queries: Tensor, decoder: Choice | None = None, **options: Any) -> int:
-        """The number for a `part` of the page, at most that of the queries, and at least `TIMED` if there are so many."""
+        """The number for a `part` of the page: at most that of the queries, at least `TIMED` if there are so many."""
         name = f"{part} {(decoder or model.config.decoder).name}"
         if name not in self.known:
             self.known[name] = measured_count(model, queries, decoder, **options)

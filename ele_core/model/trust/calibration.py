@@ -164,6 +164,7 @@ def read_calibration(folder: Path, space: OutputSpace[Any, Any]) -> Calibration:
             raise ModelError("made by another version of ELE.", where=str(folder / FILE), fix="Calibrate again.")
         stored = Snapshot(tensors)
         plain = Described.model_validate({name: content[name] for name in PLAIN}).model_dump()
+        plain |= {name: tensors[name] for name in ARRAYS}
         linear = {name: stored.part(name) for name in LINEAR}
         found = Calibration(
             decoder=Choice.model_validate(content["decoder"]),
@@ -171,7 +172,6 @@ def read_calibration(folder: Path, space: OutputSpace[Any, Any]) -> Calibration:
             expected=LinearModel("poisson", **linear["expected"]) if linear["expected"] else None,
             properties=stored.part("property"),
             **plain,
-            **{name: tensors[name] for name in ARRAYS},
         )
     except ValidationError as error:
         first = error.errors()[0]
