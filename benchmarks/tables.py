@@ -34,9 +34,10 @@ RESULTS = ROOT / "docs" / "results"
 TRUST = ROOT / "docs" / "how-to" / "trust.md"
 LEARNED_LOSS = ROOT / "docs" / "how-to" / "learned-loss.md"
 CHECKS = ROOT / "docs" / "how-to" / "check-a-plugin.md"
+COMMANDS = ROOT / "docs" / "how-to" / "command-line.md"
 SECURITY = ROOT / "docs" / "explanation" / "security.md"
 TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
-PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, CHECKS, SECURITY, *TASKS)
+PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, CHECKS, COMMANDS, SECURITY, *TASKS)
 MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 

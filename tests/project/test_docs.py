@@ -284,7 +284,8 @@ def test_the_recipes_for_clusters_are_whole():
     assert {pod["name"] for pod in pods} == {"pytorch"}  # the name that the operator looks for
     mounted = {mount["name"] for mount in pods[0]["volumeMounts"]}
     assert mounted == {volume["name"] for volume in replicas["Master"]["template"]["spec"]["volumes"]}
-    for script in (slurm.code, sky["setup"], sky["run"]):
+    array = next(block.code for block in blocks(DOCS / "how-to" / "command-line.md", "bash") if "--array" in block.code)
+    for script in (slurm.code, array, sky["setup"], sky["run"]):
         done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     scripts = [script.replace("\\\n", " ").replace("-m ele_core", "ele") for script in (slurm.code, sky["run"])]
@@ -296,6 +297,7 @@ def test_the_recipes_for_clusters_are_whole():
     for words in commands:
         assert {"train", "-o", "--resume"} <= set(words)
         assert not wrong_with(cli, words)
+    assert not wrong_with(cli, array.splitlines()[-1].split()[1:])
 
 
 def test_the_architecture_page_lists_the_layers_that_are_enforced():
