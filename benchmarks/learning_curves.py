@@ -103,13 +103,13 @@ def written(space: str, pairs: list[Row], seed: int, overrides: list[str], folde
 
 
 def measured(config: RunConfig, folder: Path) -> dict[str, object]:
-    """Train, and measure on the test pairs, also from the true embeddings."""
+    """Train, and measure on the test pairs; also `search` from the true embeddings."""
     told: list[str] = []
     started, used = time.monotonic(), time.process_time()
     run = Run.start(config, folder, Listening(told))
     trained, cpu = time.monotonic() - started, time.process_time() - used
     evaluation = run.evaluate()
-    oracle = run.evaluate(oracle=True)
+    oracle = run.evaluate(oracle=True, overrides=["decoder=search"])
     model = run.model()
     return {
         "metric": deciding(model.space).name,
