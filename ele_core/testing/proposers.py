@@ -42,9 +42,14 @@ NEAR = 1e-3
 def asked(proposer: Proposer, inputs: Any = None) -> Energy:
     """The energy of inputs, by default the examples; raise `NotApplicable` if the proposer cannot propose."""
     queries = proposer.predict(packed(proposer.inputs) if inputs is None else inputs)
+    require_able(queries)
+    return proposer.energy(queries)
+
+
+def require_able(queries: Tensor) -> None:
+    """Raise `NotApplicable` if the queries are empty: the proposer cannot propose."""
     if not queries.shape[1]:
         raise NotApplicable("it cannot propose structures of this space: its queries are empty")
-    return proposer.energy(queries)
 
 
 def proposed(energy: Energy, count: int = COUNT) -> Proposals:
@@ -83,6 +88,7 @@ def check_proposer_changes_nothing(proposer: Proposer) -> None:
     inputs, batch = packed(proposer.inputs), structures(proposer.space, SCORED)
     queries, state = proposer.predict(inputs), state_of(proposer)
     before, given = queries.clone(), batch.map(torch.clone)
+    require_able(queries)
     energy = proposer.energy(queries)
     every = every_pair(energy, batch)
     require_own_randomness("`proposals`", lambda: energy.proposals(COUNT))

@@ -29,7 +29,7 @@ from ele_core import (
     pack_all,
 )
 from ele_core.data.objects import Rejected
-from ele_core.experiments.rivals import EXTRA, Attention, Phonetisaurus
+from ele_core.experiments.rivals import Attention, Phonetisaurus
 from ele_core.extras import how_to_install
 from ele_sequences.g2p.align import Alignment, numbered
 from ele_sequences.g2p.space import JOINER, SILENT, PhonemeSpace
@@ -184,7 +184,7 @@ TABLE = Table(
             files=SPLIT,
             rival=Phonetisaurus(beam=500, validation=False),
             reference="Phonetisaurus",
-            packages={"phonetisaurus": EXTRA},
+            packages={"phonetisaurus": "phonetisaurus"},
             minutes={"small": 3, "full": 5},
         ),
         Row("attention", files=SPLIT, rival=ATTENTION, minutes={"small": 12, "full": 12}),

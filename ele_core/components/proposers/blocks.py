@@ -75,6 +75,8 @@ class BlocksProposer(Proposer):
                 self, "backbone", options.backbone, inputs, sum(self.sizes), path="proposer.backbone"
             )
             self.network = BlockNetwork(backbone, self.fields, options.width, options.dropout).eval()
+            self.first = {name: value.clone() for name, value in self.network.state_dict().items()}
+            """The weights that every `fit` begins with."""
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the training."""
@@ -87,6 +89,7 @@ class BlocksProposer(Proposer):
         if reason or network is None:
             context.monitor.message(f"no likelihood of blocks: {reason}")
             return
+        network.load_state_dict(self.first)
         network.to(context.device)
         train, validation, training = data.train, data.validation, self.config.training
         asked, truths = validation.inputs[:], validation.outputs[:]

@@ -23,6 +23,7 @@ from ele_core.config import Facts, RunConfig, plan, recipe_line
 from ele_core.config.recipes import (
     DECISION_PAIRS,
     DECISION_STEPS,
+    LARGEST_SKETCH,
     LEAST_DECISIONS,
     LEAST_STEPS,
     LEAST_WRITING,
@@ -101,14 +102,14 @@ def planned(inputs: Any, pairs: int = 1000, **given: Any) -> RunConfig:
     return plan(given, Facts(config.input, inputs, space, pairs, 0), registry)
 
 
-def test_texts_get_a_learned_loss_a_recurrent_network_with_a_kernel_and_decoders_to_choose_from():
+def test_texts_get_a_learned_loss_a_kernel_a_network_that_writes_and_decoders_to_choose_from():
     config = planned(TextInput())
     assert config.recipe == OWN_DATA == "learned"
     assert (config.surrogate.name, config.regressor.name, config.decoder.name) == LEARNED
     assert config.selection.decoders == ("search", "candidates")
     options = config.regressor.options["loss"]
     assert options["name"] == "stacked"
-    assert options["network"]["backbone"]["name"] == "gru"
+    assert options["network"] is None  # the kernel keeps all pairs
     assert (options["kernel"]["name"], options["kernel"]["kernel"]) == ("sketched-ridge", "cosine")
     assert options["kernel"]["sketch"]["size"] == 1000
     assert options["copying"]["name"] == "nearest-input"
@@ -116,8 +117,14 @@ def test_texts_get_a_learned_loss_a_recurrent_network_with_a_kernel_and_decoders
     assert (writer["name"], writer["backbone"]["name"]) == ("writer", "gru")
 
 
+def test_with_more_pairs_than_the_kernel_keeps_there_is_a_network_onto_the_loss():
+    networks = [planned(TextInput(), pairs).regressor.options["loss"]["network"] for pairs in (4000, 4001)]
+    assert networks[0] is None
+    assert networks[1]["backbone"]["name"] == "gru"
+
+
 def test_vectors_get_a_perceptron_and_the_kernel_that_is_natural_for_them():
-    options = planned(VectorInput(), input="vector").regressor.options
+    options = planned(VectorInput(), 10_000, input="vector").regressor.options
     assert options["loss"]["network"]["backbone"]["name"] == options["writer"]["backbone"]["name"] == "mlp"
     assert options["loss"]["kernel"]["kernel"] == "natural"
 
@@ -143,7 +150,10 @@ def test_only_texts_get_n_grams_of_aligned_tokens():
 @pytest.mark.parametrize("pairs", [10, 300, 3000, 30_000, 3_000_000])
 def test_a_network_has_neither_few_nor_too_many_steps(pairs):
     options = planned(TextInput(), pairs).regressor.options
-    for section, least in ((options["loss"]["network"], LEAST_STEPS), (options["writer"], LEAST_WRITING)):
+    networks = [(options["writer"], LEAST_WRITING), (options["blocks"], LEAST_STEPS)]
+    if pairs > LARGEST_SKETCH:
+        networks.append((options["loss"]["network"], LEAST_STEPS))
+    for section, least in networks:
         training = section["training"]
         steps = training["epochs"] * pairs / min(training["batch_size"], pairs)
         assert 0.9 * least <= steps <= 1.1 * MOST_STEPS
@@ -189,10 +199,9 @@ def test_the_option_of_a_component_inside_another_is_refused_with_its_path():
         "regressor.training: unknown option; did you mean 'regressor.writer.training.epochs'?",
         "regressor.grams: unknown option; the options are loss, writer, aligned, blocks",
     ]
-    options = planned(TextInput(), regressor={"loss": {"network": {"training": {"epochs": 3}}}}).regressor.options[
-        "loss"
-    ]
-    assert (options["network"]["training"]["epochs"], options["network"]["training"]["batch_size"]) == (3, 64)
+    given = {"loss": {"network": {"training": {"epochs": 3}}}}
+    options = planned(TextInput(), 10_000, regressor=given).regressor.options["loss"]
+    assert (options["network"]["training"]["epochs"], options["network"]["training"]["batch_size"]) == (3, 128)
 
 
 def test_the_learned_recipe_trains_an_encoder_that_adds_up_parts_with_the_pairs():
@@ -278,10 +287,10 @@ def test_the_line_for_the_user_says_which_recipe_and_why(given, line):
 
 def test_options_of_a_regressor_inside_another_are_added_to_those_that_suit_the_data():
     given = {"name": "joint", "loss": {"name": "stacked", "kernel": {"grams": 2}}}
-    options = planned(TextInput(), regressor=given).regressor.options["loss"]
+    options = planned(TextInput(), 10_000, regressor=given).regressor.options["loss"]
     assert options["kernel"]["grams"] == 2
     assert options["kernel"]["kernel"] == "cosine"
-    assert options["network"]["training"]["batch_size"] == 64
+    assert options["network"]["training"]["batch_size"] == 128
 
 
 def test_a_resolved_configuration_is_not_changed_by_the_data():
@@ -321,5 +330,5 @@ def test_a_plan_does_not_change_what_it_is_made_from():
 
 def test_vectors_in_memory_are_recognised():
     made = StructuredPredictor("sequence", decoder="candidates", regressor="nearest-input", surrogate="parts")
-    made.fit(np.eye(8), list("abcdefgh") * 1, validation=2)
+    made.fit(np.eye(8) / 2, list("abcdefgh") * 1, validation=2)
     assert made.model_.config.input.name == "vector"

@@ -79,6 +79,8 @@ COMPONENTS = [
         {"loss": {"name": "stacked", **STACK}, "writer": {"name": "writer", **WRITER, "training": TINY}},
     ),
     ("proposer", "writer", WRITER),
+    ("proposer", "blocks", {name: WRITER[name] for name in ("backbone", "training")}),
+    ("proposer", "joint-ngram", {}),
     ("regressor", "fgw-ridge", {}),
     ("regressor", "fgw-templates", {"backbone": {"name": "gru", "width": 8}, "templates": 2, "training": TINY}),
     ("decoder", "candidates", {}),
