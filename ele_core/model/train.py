@@ -6,7 +6,7 @@ import dataclasses
 
 from ele_core.data.prepare import Prepared
 from ele_core.energies import SquaredDistance
-from ele_core.errors import DataError, TrainingError
+from ele_core.errors import DataError
 from ele_core.interfaces import Energy, Learner
 from ele_core.model.model import Model
 from ele_core.model.select import decoder_of, select
@@ -19,9 +19,9 @@ from ele_core.runtime.work import Snapshot, Work
 from ele_core.types import Pairs, Problem, TrainingData
 
 CHECKED = 200
-"""Validation pairs by which a regressor that diverged is found."""
+"""Validation pairs by which a training that diverged is found."""
 DIVERGED = 100.0
-"""How many times as far from the truths as their mean, in squared distances, no regressor ends that learned."""
+"""How many times as far from the truths as their mean, in squared distances, no regressor is that learned."""
 
 
 def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -> Model:
@@ -51,7 +51,8 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     context.monitor.plan([stage for learner in model.learners().values() for stage in learner.planned(*sizes)])
     learn(model.surrogate, "surrogate", given, context)
     learn(model.regressor, "regressor", given, context)
-    refuse_divergence(model, validation)
+    if warning := divergence(model, validation):
+        context.monitor.message(warning)
     model.candidates = model.embed_candidates(train.outputs, processes=context.processes)
     fit_decoders(model, given, context)
     rows, truths = prepared.examples("validation")
@@ -63,20 +64,18 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     return model
 
 
-def refuse_divergence(model: Model, pairs: Pairs) -> None:
-    """Raise if the mean would be far nearer to the truths than the queries are, where energies are distances."""
+def divergence(model: Model, pairs: Pairs) -> str:
+    """A warning if the mean is far nearer to the truths than the queries are; empty where energies are no distances."""
     truths = model.surrogate.embed(pairs.outputs[:CHECKED])
     queries = model.regressor.predict(pairs.inputs[:CHECKED])
     if not isinstance(model.surrogate.energy(queries), SquaredDistance) or queries.shape != truths.shape:
-        return
-    spread, error = (
-        float((truths - centre).square().sum(dim=1).mean()) for centre in (truths.mean(dim=0), queries.to(truths))
-    )
-    if error > DIVERGED * spread > 0:
-        what = (
-            f"the training diverged: queries are {error / spread:,.0f} times as far from the truths as their mean is."
-        )
-        raise TrainingError(what, where="regressor", fix="Train again with a smaller learning_rate.")
+        return ""
+    centres = truths.mean(dim=0), queries.to(truths)
+    spread, error = (float((truths - centre).square().sum(dim=1).mean()) for centre in centres)
+    if not error > DIVERGED * spread > 0:
+        return ""
+    far = f"queries are {error / spread:,.0f} times as far from the truths as the mean of these is"
+    return f"warning: {far}: the training diverged, or was too short. Try a smaller learning_rate, or more epochs"
 
 
 def calibrated(model: Model, prepared: Prepared, split: str, context: Context) -> Model:
