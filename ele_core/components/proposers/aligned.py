@@ -36,7 +36,8 @@ class JointNgramProposer(TextProposer):
     """p(x, y) = Σ over alignments Π_t p(unit t | the units before it); a unit is a token of x with up to two of y.
 
     Expectation maximisation aligns the pairs. N-grams of units with Kneser–Ney smoothing, from the left and from the
-    right, give the probabilities; the two are multiplied. p(x, y) differs from p(y | x) by a factor of the input alone.
+    right, give the probabilities; the two are averaged in logarithms. p(y | x) divides by the sum over the outputs that
+    a beam search finds.
     """
 
     class Config(ComponentConfig):
@@ -97,6 +98,23 @@ class JointNgramProposer(TextProposer):
             return "parts of inputs and of outputs do not come up together again"
         return made
 
+    def predict(self, inputs: Any) -> Tensor:
+        """The packed inputs as rows of numbers, and after them log p(x)."""
+        asked = super().predict(inputs)
+        if not self.able:
+            return asked
+        known = [self._summed(numbers(part)) for part in inputs.chunks(CHUNK)]
+        return torch.cat([asked, torch.cat([asked.new_zeros(0), *known])[:, None]], dim=1)
+
+    def _summed(self, left: Ints) -> Tensor:
+        """The logarithm of the sum of p(x, y) over the outputs that a beam search finds: (B,)."""
+        tokens, found = self._found(left, self.config.beam)
+        odds, rows = torch.from_numpy(self._odds(left[found], padded(tokens))), torch.from_numpy(found)
+        most = torch.full((len(left),), -torch.inf, dtype=odds.dtype).scatter_reduce(0, rows, odds, "amax")
+        most = most.where(most.isfinite(), 0)  # no output was found
+        total = torch.zeros_like(most).index_add(0, rows, (odds - most[rows]).exp())
+        return (most + total.clamp(min=torch.finfo(total.dtype).tiny).log()).float()
+
     def write(self, queries: Tensor, count: int) -> Proposals:
         """The `count` most probable texts for each input, among those that each direction finds."""
         texts, owners = list[str](), [torch.zeros(0, dtype=torch.long)]
@@ -120,10 +138,10 @@ class JointNgramProposer(TextProposer):
         return [tokens for _, tokens in ordered], np.array([row for row, _ in ordered], dtype=np.int64)
 
     def scored(self, queries: Tensor, batch: Any, owner: Tensor) -> Tensor:
-        """−log p(x, y) of structure n for query `owner[n]`, the mean of both directions: (N,)."""
+        """−log p(y | x) of structure n for query `owner[n]`: (N,)."""
         right = self.alphabet.encode(self.texts(batch.to("cpu"))).numpy()
         odds = self._odds(self._asked(queries)[owner.cpu().numpy()], right)
-        return torch.from_numpy(-odds).to(queries)
+        return queries[owner, -1] - torch.from_numpy(odds).to(queries)
 
     def _odds(self, left: Ints, right: Ints) -> Floats:
         """The mean of log p(x, y) of the directions: (N,)."""
@@ -133,7 +151,7 @@ class JointNgramProposer(TextProposer):
         return found
 
     def _asked(self, queries: Tensor) -> Ints:
-        return numbers(self.rows.restored(queries.cpu()))
+        return numbers(self.rows.restored(queries[:, :-1].cpu()))
 
     def state(self) -> dict[str, Tensor]:
         """The vocabulary, the layout of inputs, the units and n-grams of each direction; nothing if there are none."""
