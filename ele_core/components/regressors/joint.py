@@ -34,7 +34,10 @@ class JointRegressor(Regressor):
     the sum is better than the loss alone.
     """
 
-    stages = (Stage("network", decides="validation_error"), Stage("kernel", decides="validation_error"))
+    stages = (
+        *(Stage(name, decides="validation_error") for name in ("network", "kernel")),
+        *(Stage(name, decides="validation_loss") for name in ("writing", "blocks")),
+    )
 
     class Config(ComponentConfig):
         """The regressor, and the proposers to add to it."""
