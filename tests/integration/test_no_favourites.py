@@ -248,6 +248,8 @@ EXCEPTIONS = {
         "a small model around the component that is checked",
     ),
     "ele_core/report/drawings.py": ({"text"}, "a key of a drawing"),
+    "ele_core/experiments/rivals.py": ({"parts"}, "the embedding whose parts kernel ridge predicts"),
+    "ele_core/runs/resumable.py": ({"parts"}, "the folder of the parts of a prediction"),
     "ele_core/runtime/distributed.py": ({"text"}, "a key of a failure that a process publishes"),
 }
 """Files of the core that name something that ships → the names, and why."""

@@ -182,7 +182,7 @@ for job in plan.jobs[:3]:
 """,
     "own-proposer": """
 assert {result.status for result in results} == {"passed", "skipped"}
-assert list(predictor.model_.regressor.proposers) == ["writer"]
+assert "writer" in predictor.model_.regressor.proposers
 assert predictor.model_.regressor.joint is not None
 """,
     "own-convex-set": """

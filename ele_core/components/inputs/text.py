@@ -167,7 +167,7 @@ class TextInput(InputSpace[str]):
         """Texts → tokens (B, max_length) and lengths (B,)."""
         vocabulary = self._fitted()
         texts = _checked(values)
-        if self.config.level == "character":  # as many tokens as characters: long texts need not be cut first
+        if vocabulary.pattern == ANY_CHARACTER:  # as many tokens as characters: long texts need not be cut first
             self._refuse_long(list(map(len, texts)))
         rows = list(vocabulary.encode(texts))
         lengths = np.fromiter(map(len, rows), dtype=np.int32, count=len(rows))

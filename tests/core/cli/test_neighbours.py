@@ -54,7 +54,7 @@ def test_a_file_is_searched_in_chunks(ele, trained_run, files, expected):
     assert same(rows_of(done.out), expected)
     rows = table(done.out)
     assert list(rows[0]) == ["object_row", "object", "rank", "neighbour", "neighbour_row", "distance", "status"]
-    assert [row["neighbour_row"] for row in rows[:2]] == ["4", "8"]
+    assert {row["neighbour_row"] for row in rows[:2]} == {"4", "8"}  # equal structures, up to rounding
     assert "among.csv: 8 rows, 1 left out\n  row 3 (line 4): 'x': " in done.err
 
 

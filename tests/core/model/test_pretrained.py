@@ -9,6 +9,7 @@ from pages import ROOT
 
 from ele_core import EleError, StructuredPredictor
 from ele_core.cli import cli
+from ele_core.files import atomic
 from ele_core.model.pretrained import installed_models, model_folder, shown_name
 
 SMALL = ROOT / "models" / "smi2mol"
@@ -52,7 +53,13 @@ def test_commands_take_the_name():
 
 def test_nothing_is_written_beside_an_installed_model(installed, tmp_path, monkeypatch):
     before = sorted(installed.rglob("*"))
-    monkeypatch.setattr("ele_core.files.atomic.make_folder", lambda folder: pytest.fail(f"{folder} was made"))
+    make = atomic.make_folder
+
+    def elsewhere(folder: Path) -> None:
+        assert not folder.is_relative_to(installed), f"{folder} was made"
+        make(folder)
+
+    monkeypatch.setattr(atomic, "make_folder", elsewhere)
     assert CliRunner().invoke(cli, ["predict", "brought", "-"], input="forty-two\n").exit_code == 0
     (tmp_path / "key").write_bytes(bytes(range(32)))
     (tmp_path / "pairs.csv").write_text("words,digits\none,1\n")

@@ -63,7 +63,7 @@ def test_the_better_mode_is_chosen_and_told(fitted, right):
     assert regressor.mode == right
     (told,) = recorder.messages
     assert told.startswith("edit_distance on 6 validation pairs: stacked, search ")
-    assert f"Chosen: {right}, search 0" in told, "of equals the first"
+    assert f"Chosen: {right}, candidates 0" in told, "of equals the last, which recipes list as the fastest"
 
 
 def test_the_better_decoder_becomes_that_of_the_model(fitted):

@@ -17,7 +17,7 @@ def test_a_matrix_compares_each_with_each(predictor):
     left, right = ["17", "4203"], ["17", "4204", "77"]
     found = predictor.distance(left, right, matrix=True)
     for row, one in enumerate(left):
-        np.testing.assert_allclose(found[row], predictor.distance([one] * 3, right), rtol=1e-6)
+        np.testing.assert_allclose(found[row], predictor.distance([one] * 3, right), rtol=1e-6, atol=1e-12)
 
 
 def test_lists_that_form_no_pairs_are_refused(predictor):
@@ -33,7 +33,7 @@ def test_neighbours_among_objects_are_the_nearest(predictor):
     np.testing.assert_allclose(found.distances, np.take_along_axis(distances, found.rows, 1))
     assert found.objects == [[among[row] for row in rows] for rows in found.rows]
     assert found.objects[0][:2] == ["17", "17"]
-    assert found.distances[0, 0] == 0
+    assert found.distances[0, 0] == pytest.approx(0, abs=1e-12)
 
 
 def test_by_default_the_training_outputs_are_searched(predictor, pairs):

@@ -73,8 +73,8 @@ def test_the_option_of_a_component_inside_that_of_the_recipe_is_refused_with_its
     predictor = StructuredPredictor("sequence")
     with pytest.raises(ConfigError, match="did you mean 'regressor__writer__backbone__width'"):
         predictor.set_params(regressor__backbone__width=8)
-    predictor.set_params(regressor__network__backbone__width=8)
-    assert predictor.regressor == {"network": {"backbone": {"width": 8}}}
+    predictor.set_params(regressor__writer__backbone__width=8)
+    assert predictor.regressor == {"writer": {"backbone": {"width": 8}}}
 
 
 @pytest.mark.parametrize("named", ["regressor__backbone", "regressor__backbone__name"])

@@ -66,7 +66,7 @@ def test_training_on_decisions_lessens_their_loss_on_validation_pairs():
     assert recorder.stages() == ["decisions"]
     assert recorder.steps("decisions") == [5, 10, 15]
     losses = recorder.values("decisions", "validation_loss")
-    assert losses == sorted(losses, reverse=True)
+    assert max(losses[1:]) < losses[0]
     assert losses[0] < before
     assert losses[-1] < 0.9 * before
 
