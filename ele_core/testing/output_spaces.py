@@ -37,6 +37,7 @@ from ele_core.testing.samples import (
     seeded,
     structures,
     unchanged,
+    varied,
 )
 from ele_core.types import Problem
 
@@ -414,8 +415,8 @@ def check_neighbours_belong_to_their_rows(space: Space) -> None:
 
 @after(check_neighbours_belong_to_their_rows)
 def check_every_structure_has_neighbours(space: Space) -> None:
-    """If a structure has a neighbour, each example has one: `search` could not leave a structure without."""
-    batch = space.pack(space.examples())
+    """If a structure has a neighbour, each has one: `search` could not leave a structure without."""
+    batch = varied(space, STRUCTURES, views=False)
     _, owner = some_neighbours(space, batch)
     for row in (torch.bincount(owner, minlength=len(batch)) == 0).nonzero().flatten().tolist()[:1]:
         raise Broken(f"{described(space, batch, row)} has no neighbour, and others have: `search` could not leave it")

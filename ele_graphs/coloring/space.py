@@ -82,7 +82,18 @@ class CellGraphMoves(GraphMoves):
 
     def _kept(self, batch: Graphs, moved: Graphs, row: Tensor) -> tuple[Graphs, Tensor]:
         kept = ~(_alike(moved) & ~_alike(batch)[row]).any(dim=2).any(dim=1)
-        return moved[kept], row[kept]
+        return self._with_first_nodes(batch, moved[kept], row[kept])
+
+    def _with_first_nodes(self, batch: Graphs, moved: Graphs, row: Tensor) -> tuple[Graphs, Tensor]:
+        """The moves, and for a graph without nodes one node of each colour."""
+        colours, empty = self.space.alphabet[0], (batch.nodes == 0).all(dim=1).nonzero().flatten()
+        if not len(empty):
+            return moved, row
+        begun = batch[empty.repeat_interleave(colours)].map(torch.clone)
+        begun.nodes[:, 0] = torch.arange(1, colours + 1, device=row.device).repeat(len(empty)).to(begun.nodes)
+        owner = torch.cat([row, empty.repeat_interleave(colours)])
+        order = owner.argsort(stable=True)
+        return Graphs.cat([moved, begun])[order], owner[order]
 
 
 class CellGraphSpace(PaddedGraphSpace):

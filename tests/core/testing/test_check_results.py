@@ -119,5 +119,12 @@ def test_every_kind_has_one_runner_one_contract_and_a_suite_without_repetition()
     assert len(suites) == 10
     assert all(len({check.__name__ for check in suite}) == len(suite) for suite in suites)
     runners = {"check_output_space", "check_encoder", "check_input_space", "check_backbone", "check_surrogate"}
-    runners |= {"check_regressor", "check_decoder", "check_task", "check_file_reader", "check_convex_set"}
+    runners |= {
+        "check_regressor",
+        "check_proposer",
+        "check_decoder",
+        "check_task",
+        "check_file_reader",
+        "check_convex_set",
+    }
     assert runners == {name for name in kit.__all__ if name.startswith("check_")}
