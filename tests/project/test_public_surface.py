@@ -17,7 +17,7 @@ PUBLIC = {
     "ele_core": {*ele_core.__all__, "__version__"},
     "ele_core.testing": set(ele_core.testing.__all__),
 }
-IMPORT = re.compile(r"^\s*((?:from|import) ele_core\b.*)$", re.MULTILINE)
+IMPORT = re.compile(r"^\s*((?:from|import) ele_core\b(?:[^\n(]*\([^)]*\)|.*))$", re.MULTILINE)
 DIRECTIVE = re.compile(r"^\.\. (?:auto|py:)\w+:: (?:ele_core\.)?([\w.]+)$", re.MULTILINE)
 API = ROOT / "docs" / "reference" / "api.md"
 MOST_NAMES = 62
