@@ -62,16 +62,22 @@ TOLERANCE = 0.01
 below."""
 
 
-def save_model(model: Model, folder: Path) -> None:
-    """Write `config.json`, `model.safetensors`, `candidates.safetensors`, files of the input, a manifest and a card."""
+def save_model(model: Model, folder: Path, *, compact: bool = False) -> None:
+    """Write `config.json`, `model.safetensors`, `candidates.safetensors`, files of the input, a manifest and a card.
+
+    If `compact`, to publish the model: weights with half the precision, and candidates without their embeddings, which
+    are computed when the model is loaded.
+    """
     header = json.dumps(describe(model.config), indent=2, ensure_ascii=False) + "\n"
     check_replaceable(folder)
     with replace_folder(folder) as target:
         write_text(target / "config.json", header)
-        save_tensors(target / "model.safetensors", weights_of(model))
+        weights = weights_of(model)
+        save_tensors(target / "model.safetensors", {k: halved(v) for k, v in weights.items()} if compact else weights)
         if model.candidates is not None:
             stored = prefixed("batch", model.candidates.batch.as_dict())
-            save_tensors(target / "candidates.safetensors", {**stored, "embeddings": model.candidates.embeddings})
+            embedded = {} if compact else {"embeddings": model.candidates.embeddings}
+            save_tensors(target / "candidates.safetensors", {**stored, **embedded})
         model.inputs.save(target)
         if model.calibration is not None:
             save_calibration(model.calibration, target)
@@ -133,7 +139,7 @@ def build(config: RunConfig, folder: Path, device: torch.device) -> Model:
     expected = expected_weights(config, space, inputs)
     check_shapes(file, {name: value.shape for name, value in expected.items()})
     model = Model.build(config, space, inputs, seed=0)
-    weights = Snapshot(read_tensors(file))
+    weights = Snapshot({name: full(tensor) for name, tensor in read_tensors(file).items()})
     if problem := weights_problem(weights.tensors, expected):
         raise ModelError(f"damaged: {problem}.", where=str(file))
     try:
@@ -222,15 +228,18 @@ def read_candidates(file: Path, model: Model, device: torch.device) -> Candidate
     stored = read_tensors(file)
     batch = Snapshot(stored).part("batch")
     try:
-        candidates = Candidates(
-            model.space.Batch.from_dict(batch), stored["embeddings"].to(device), surrogate=model.surrogate
-        )
+        structures = model.space.Batch.from_dict(batch)
         sizes = {len(tensor) for tensor in stored.values()}
     except (KeyError, TypeError) as error:
         raise ModelError(f"not the candidates of this model: {brief(error)}.", where=str(file)) from None
     if len(sizes) > 1:
         raise ModelError("damaged: structures and embeddings differ in number.", where=str(file))
-    if problem := labels_problem(candidates.batch, model.space) or embeddings_problem(candidates, model.surrogate):
+    problem = labels_problem(structures, model.space)
+    if problem is None:
+        embeddings = stored["embeddings"] if "embeddings" in stored else model.surrogate.stored(structures)
+        candidates = Candidates(structures, embeddings.to(device), surrogate=model.surrogate)
+        problem = embeddings_problem(candidates, model.surrogate)
+    if problem is not None:
         raise ModelError(f"damaged: {problem}.", where=str(file))
     return candidates
 
@@ -312,6 +321,17 @@ def weights_problem(found: Mapping[str, Tensor], expected: Mapping[str, Tensor])
         if not finite(tensor):
             return f"'{name}' holds NaN or infinity"
     return None
+
+
+def halved(tensor: Tensor) -> Tensor:
+    """Return numbers of single precision with half of it; others, and those that are too large for it, as they are."""
+    small = tensor.dtype is torch.float32 and finite(tensor, torch.finfo(torch.float16).max)
+    return tensor.half() if small else tensor
+
+
+def full(tensor: Tensor) -> Tensor:
+    """Return numbers of half precision with that which they are used with; others as they are."""
+    return tensor.float() if tensor.dtype is torch.float16 else tensor
 
 
 def same_type(tensor: Tensor, like: Tensor) -> bool:

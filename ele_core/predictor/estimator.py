@@ -338,11 +338,15 @@ class StructuredPredictor:
 
     # -- files ----------------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted model with its candidates into `folder`, which another machine can load."""
+    def save(self, folder: str | Path, *, compact: bool = False) -> None:
+        """Write the fitted model with its candidates into `folder`, which another machine can load.
+
+        A `compact` model is a fraction of the size: weights have half the precision, and candidates are embedded when
+        it is loaded.
+        """
         with process_group() as processes:
             if processes.main:
-                save_model(self._fitted(), Path(folder))
+                save_model(self._fitted(), Path(folder), compact=compact)
             processes.wait()
 
     @classmethod

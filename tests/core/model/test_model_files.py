@@ -59,6 +59,17 @@ def test_a_loaded_model_keeps_its_settings(predictor, saved):
     assert loaded.seed == predictor.seed
 
 
+def test_a_compact_model_is_smaller_and_predicts_the_same_but_for_rounding(predictor, pairs, saved, tmp_path):
+    predictor.save(tmp_path / "compact", compact=True)
+    loaded = StructuredPredictor.load(tmp_path / "compact")
+    weights = load_file(tmp_path / "compact" / "model.safetensors")
+    assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float16}
+    assert "embeddings" not in load_file(tmp_path / "compact" / "candidates.safetensors")
+    left, right = (each.decode(pairs[0][:15]).decoding.energies for each in (predictor, loaded))
+    assert not torch.equal(left, right)
+    torch.testing.assert_close(left, right, rtol=0.01, atol=0.01)
+
+
 def test_the_candidates_come_along_each_once(predictor, pairs, saved):
     stored = load_file(saved / "candidates.safetensors")
     space = predictor.model_.space
@@ -154,9 +165,9 @@ def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
-def drop_embeddings(folder: Path) -> None:
+def drop_structures(folder: Path) -> None:
     stored = load_file(folder / "candidates.safetensors")
-    save_file({"batch.tokens": stored["batch.tokens"]}, folder / "candidates.safetensors")
+    save_file({"embeddings": stored["embeddings"]}, folder / "candidates.safetensors")
 
 
 def drop_rows(folder: Path) -> None:
@@ -196,7 +207,7 @@ DAMAGES = {
     "weights missing": (lambda f: (f / "model.safetensors").unlink(), "model.safetensors: missing"),
     "weights of another model": (other_weights, "model.safetensors: the weights do not fit"),
     "candidates cut": (lambda f: truncate(f / "candidates.safetensors"), "candidates.safetensors: damaged"),
-    "candidates without embeddings": (drop_embeddings, "not the candidates of this model"),
+    "candidates without structures": (drop_structures, "not the candidates of this model"),
     "candidates of another number": (drop_rows, "structures and embeddings differ"),
     "candidates of another space": (foreign_candidates, "not the candidates of this model"),
     "vocabulary missing": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json"),
