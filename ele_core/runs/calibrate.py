@@ -8,21 +8,24 @@ from pathlib import Path
 import torch
 
 from ele_core.config import DataConfig, Overrides, RunConfig
+from ele_core.config.schema import SelectionConfig
 from ele_core.data.pairs import input_texts, read_examples
-from ele_core.errors import DataError, EleError
+from ele_core.data.truths import examples, numbered
+from ele_core.errors import DataError, EleError, counted
 from ele_core.files.atomic import locked
 from ele_core.files.signatures import SIGNATURE
 from ele_core.model.files import save_model
 from ele_core.model.model import Model
 from ele_core.model.pretrained import model_folder, refuse_installed
-from ele_core.model.train import calibrated
-from ele_core.model.trust.judged import calibrate
+from ele_core.model.train import assemble, calibrated, fit
+from ele_core.model.trust.judged import calibrate, calibrate_with, to_judge
 from ele_core.plugins import Registry
 from ele_core.runs.folder import CHECKPOINTS
 from ele_core.runs.run import Run, context_for, open_model
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
+from ele_core.types import Decoding
 
 VALIDATION = (
     "this run set no pairs aside for a calibration: using its validation pairs. They chose the weights, so "
@@ -37,10 +40,12 @@ def calibrate_run(
     overrides: Overrides = (),
     monitor: Monitor | None = None,
     registry: Registry | None = None,
+    folds: int | None = None,
 ) -> Model:
     """Calibrate with pairs of a file, with those that the run set aside, or with its validation pairs; save the model.
 
-    `overrides` choose the decoder that is calibrated; the decoder of the saved model stays the same.
+    With `folds` the pairs are those of the training: as many models are trained anew, each without a part of the pairs,
+    which it predicts. `overrides` choose the decoder that is calibrated; the decoder of the saved model stays the same.
     """
     refuse_installed(model_folder(folder))
     opened = open_model(folder, registry)
@@ -51,6 +56,8 @@ def calibrate_run(
             if isinstance(opened, Run):
                 require_new(opened, model, data, context)
             model = from_file(model, data, context)
+        elif isinstance(opened, Run) and folds is not None:
+            model = from_folds(model, opened, folds, context)
         elif isinstance(opened, Run):
             model = from_splits(model, opened, context)
         else:
@@ -88,6 +95,28 @@ def from_splits(model: Model, run: Run, context: Context) -> Model:
     if split == "validation":
         context.monitor.message(VALIDATION)
     return calibrated(model, prepared, split, context)
+
+
+def from_folds(model: Model, run: Run, folds: int, context: Context) -> Model:
+    """Calibrate with the training pairs: each part of them is predicted by a model that was trained on the others."""
+    prepared = run.data(context)
+    data, written = prepared.data, prepared.inputs.format
+    fixed = model.config.model_copy(update={"selection": SelectionConfig()})
+    same = numbered(map(written, data.inputs_at(data.train)))  # pairs of one input stay together
+    part = torch.randperm(int(same.max()) + 1, generator=context.generator("folds"))[same] % folds
+    nothing = data.calibration[:0]
+    parts = []
+    for fold in range(folds):
+        told = f"fold {fold + 1} of {folds}: training without {counted(int((part == fold).sum()), 'pair')}"
+        context.monitor.message(f"{told}, to predict these")
+        others = dataclasses.replace(data, train=data.train[part != fold], calibration=nothing)
+        own = dataclasses.replace(prepared, config=fixed, data=others)
+        rows, _ = examples(data, data.train[part == fold], written)
+        parts.append(to_judge(fit(assemble(own, context), own, context), prepared.packed[rows], context))
+    fewest = min(found.top_k for found in parts)
+    _, truths = examples(data, torch.cat([data.train[part == fold] for fold in range(folds)]), written)
+    found = Decoding.cat([each.ranks(0, fewest) for each in parts])
+    return calibrate_with(model, found, truths, f"{folds} folds of the training split")
 
 
 def from_file(model: Model, data: DataConfig, context: Context) -> Model:

@@ -84,13 +84,22 @@ def without_confidence(
 
 def calibrate(model: Model, inputs: Tensors, truths: Truths, source: str, context: Context) -> Model:
     """Return the model with a calibration learned from pairs; none of its stages should have seen them."""
+    return calibrate_with(model, to_judge(model, inputs, context), truths, source)
+
+
+def calibrate_with(model: Model, found: Decoding, truths: Truths, source: str) -> Model:
+    """Return the model with a calibration learned from what `to_judge` found for the inputs of pairs."""
+    learned = fit_calibration(model.config, model.space, found, found.nearest, truths, source)
+    return dataclasses.replace(model, calibration=learned)
+
+
+def to_judge(model: Model, inputs: Tensors, context: Context, most: int | None = None) -> Decoding:
+    """Decode as many structures as a calibration looks at, at most `most`, with the least energy of a candidate."""
     assert model.candidates is not None
-    many = min(model.config.calibration.structures, len(model.candidates))
+    many = min(model.config.calibration.structures, len(model.candidates), most or len(model.candidates))
     queries = model.regressor.predict(inputs)
     found = model.decode(queries, top_k=many, context=context)
-    candidate = candidate_energies(model, found, queries, None, context)
-    learned = fit_calibration(model.config, model.space, found, candidate, truths, source)
-    return dataclasses.replace(model, calibration=learned)
+    return dataclasses.replace(found, nearest=candidate_energies(model, found, queries, None, context))
 
 
 def candidate_energies(

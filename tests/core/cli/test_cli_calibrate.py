@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ele_core.cli import cli
+from ele_core.model.trust.judged import to_judge
 
 
 def ele(*arguments: object, code: int = 0):
@@ -48,6 +49,27 @@ def test_a_run_without_a_calibration_says_how_to_add_one(trained_run, inputs):
     assert "confidence" not in rows(done.stdout)[0]
     refused = ele("predict", trained_run, inputs, "--coverage", "0.9", code=1)
     assert "no calibration" in str(refused.exception)
+
+
+def test_folds_calibrate_with_training_pairs_that_their_models_did_not_see(trained_run, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(trained_run, folder)
+    unseen = []
+
+    def watch(model, inputs, context):
+        known = {tuple(row.tolist()) for row in model.candidates.batch.tokens}
+        unseen.append((len(inputs), known))
+        return to_judge(model, inputs, context)
+
+    monkeypatch.setattr("ele_core.runs.calibrate.to_judge", watch)
+    done = ele("calibrate", folder, "--folds", "2", "--json")
+    trained = len(json.loads((folder / "data.json").read_text())["train"])
+    assert json.loads(done.stdout)["pairs"] == trained == sum(count for count, _ in unseen)
+    assert json.loads(done.stdout)["source"] == "2 folds of the training split"
+    assert len(unseen) == 2
+    assert unseen[0][1].isdisjoint(unseen[1][1])  # with two folds, what one model learned from is what the other predicts
+    refused = ele("calibrate", folder, "--folds", "2", "--data", "pairs.csv", code=2)
+    assert "give one of them" in refused.output
 
 
 def test_predictions_of_a_calibrated_run_have_a_confidence(calibrated, inputs):

@@ -933,7 +933,7 @@ CHANGED = {
     "infinity": tensors("model.safetensors", spoilt(float("inf"))),
     **{
         f"all {dtype}": tensors("model.safetensors", lambda w, to=dtype: {n: v.to(to) for n, v in w.items()})
-        for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.float8_e4m3fn)
+        for dtype in (torch.bfloat16, torch.float64, torch.int32, torch.float8_e4m3fn)
     },
     **{
         f"the {part} zeroed": tensors(

@@ -59,6 +59,6 @@ def test_a_training_reads_its_pairs_from_an_sdf_file(tmp_path):
         "note: 19 rows equal to an earlier one, and only 1 different: equal rows are trained and tested on, so results "
         "are too good",
         "output: molecules of C O, at most 3 heavy atoms",
-        "no confidence: below 1,000 training pairs none are set aside to learn it. To set some aside: --set "
-        "calibration.pairs=0.1; or give other pairs to `ele calibrate` after the training",
+        "no confidence: below 1,000 training pairs none are set aside to learn it. To learn it from all "
+        "pairs after the training: `ele calibrate RUN --folds 3`; to set some aside: --set calibration.pairs=0.1",
     ]
