@@ -31,8 +31,8 @@ from ele_core.types import Choice
 FEW_DIFFERENT = 20
 """Different rows up to which a file is split row by row: equal rows are then in several parts of the split."""
 NO_CONFIDENCE = (
-    f"no confidence: below {CALIBRATED_FROM:,} training pairs none are set aside to learn it. To learn it from all pairs "
-    "after the training: `ele calibrate RUN --folds 3`; to set some aside: --set calibration.pairs=0.1"
+    f"no confidence: below {CALIBRATED_FROM:,} training pairs none are set aside to learn it. To learn it from all "
+    "pairs after the training: `ele calibrate RUN --folds 3`; to set some aside: --set calibration.pairs=0.1"
 )
 
 

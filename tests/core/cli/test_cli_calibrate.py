@@ -67,7 +67,7 @@ def test_folds_calibrate_with_training_pairs_that_their_models_did_not_see(train
     assert json.loads(done.stdout)["pairs"] == trained == sum(count for count, _ in unseen)
     assert json.loads(done.stdout)["source"] == "2 folds of the training split"
     assert len(unseen) == 2
-    assert unseen[0][1].isdisjoint(unseen[1][1])  # with two folds, what one model learned from is what the other predicts
+    assert unseen[0][1].isdisjoint(unseen[1][1])  # what one learned from, the other predicts
     refused = ele("calibrate", folder, "--folds", "2", "--data", "pairs.csv", code=2)
     assert "give one of them" in refused.output
 

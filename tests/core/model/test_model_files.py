@@ -59,7 +59,7 @@ def test_a_loaded_model_keeps_its_settings(predictor, saved):
     assert loaded.seed == predictor.seed
 
 
-def test_a_compact_model_is_smaller_and_predicts_the_same_but_for_rounding(predictor, pairs, saved, tmp_path):
+def test_a_compact_model_is_smaller_and_predicts_the_same_but_for_rounding(predictor, pairs, tmp_path):
     predictor.save(tmp_path / "compact", compact=True)
     loaded = StructuredPredictor.load(tmp_path / "compact")
     weights = load_file(tmp_path / "compact" / "model.safetensors")
