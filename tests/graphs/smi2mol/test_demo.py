@@ -20,8 +20,7 @@ from ele_graphs.smi2mol.demo import demo, trained
 TINY = (
     "task.size=120",
     "surrogate.encoder.width=8",
-    "surrogate.training.epochs=1",
-    "surrogate.training.evaluations=1",
+    "surrogate.dim=16",
     "regressor.backbone.width=8",
     "regressor.training.epochs=1",
     "regressor.training.evaluations=1",

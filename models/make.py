@@ -1,0 +1,73 @@
+"""Make the model of a package in this folder, with its card, from a finished run.
+
+    ele train smi2mol --set calibration.pairs=2000 -o run
+    python models/make.py run models/smi2mol
+
+Of the training structures, which are the candidates that search starts from, some are kept. The model is saved in its
+compact form, loaded again and measured on the test pairs of the run: `card.md` of the package becomes its README with
+the result.
+"""
+
+import argparse
+import dataclasses
+import datetime
+from pathlib import Path
+
+import torch
+
+from ele_core import Context, Run
+from ele_core.model.evaluate import COPYING, baselines, evaluate
+from ele_core.model.files import save_model
+from ele_core.model.train import calibrated
+from ele_core.runs.run import open_model
+from ele_core.runtime.monitor import ConsoleMonitor
+from ele_core.types import Candidates
+
+CANDIDATES = 8000
+SURE = 0.95
+
+
+def main() -> None:
+    """Keep a part of the candidates, calibrate, save, measure what was saved, and write the card."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="a finished run")
+    parser.add_argument("package", type=Path, help="the folder of the package")
+    parser.add_argument("--candidates", type=int, default=CANDIDATES, help="training structures to keep")
+    parser.add_argument("--limit", type=int, help="measure on so many test pairs only")
+    asked = parser.parse_args()
+    run, package = Run(asked.run), asked.package
+    (folder,) = package.glob("ele_model_*/model")
+    context = Context(seed=run.config.seed, monitor=ConsoleMonitor())
+    model, prepared = run.model(), run.data(context)
+    assert model.candidates is not None
+    order = torch.randperm(len(model.candidates), generator=context.generator("shipped model"))
+    rows = order[: asked.candidates].sort().values
+    kept = Candidates(model.candidates.batch[rows], model.candidates.embeddings[rows])
+    small = calibrated(dataclasses.replace(model, candidates=kept), prepared, "calibration", context)
+    save_model(small, folder, compact=True)
+
+    shipped = open_model(folder).model()
+    rows, truths = prepared.examples("test", asked.limit)
+    found = evaluate(shipped, prepared.packed[rows], truths, context=context)
+    copied = baselines(prepared, rows, truths, context)[COPYING]
+    assert found.trust is not None
+    sure = found.trust.confidence >= SURE
+    card = (package / "card.md").read_text("utf-8").format(
+        training=len(prepared.data.train),
+        seed=run.config.seed,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        candidates=len(kept),
+        examples=len(truths),
+        metrics=found.metrics,
+        exact=100 * found.metrics["exact"],
+        copied=copied,
+        sure=int(sure.sum()),
+        wrong=int((found.values["exact"][sure] < 1).sum()),
+        size=sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
+    )
+    (package / "README.md").write_text(card, "utf-8")
+    print(card)
+
+
+if __name__ == "__main__":
+    main()
