@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ele_graphs.ged.kernels import compiled
 from ele_graphs.graphs.key_kernels import ONE, ZERO, Codes, Hashes, Ints, mixed
 from ele_graphs.graphs.move_kernels import (
+    NUMBERS,
     Change,
     Known,
     Law,
@@ -251,7 +252,7 @@ def best_moves(
     size, limit = nodes.shape[1], moved_nodes.shape[1]
     board, change = board_of(size), unchanged(size)
     listed = Listed(np.zeros(most_parts(size), np.uint64), np.zeros(most_parts(size), np.int64))
-    moves = np.zeros((0, 4), np.int8)
+    moves = np.zeros((0, NUMBERS), np.int8)
     known = emptied(LEAST_ROOM)
     times = np.zeros(LEAST_ROOM, np.float32)
     for row in range(len(nodes)):
@@ -262,7 +263,7 @@ def best_moves(
         board.bound[:] = edges[row]
         found = list_moves(nodes[row], edges[row], law, moves)
         if found > len(moves):
-            moves = np.zeros((2 * found, 4), np.int8)
+            moves = np.zeros((2 * found, NUMBERS), np.int8)
             found = list_moves(nodes[row], edges[row], law, moves)
         energies = np.full(found, np.inf, np.float32)
         for move in range(found):

@@ -32,8 +32,10 @@ class Law(NamedTuple):
     connected: bool
 
 
-RELABEL, REMOVE, REBOND, GROW, INSERT, SWAP, SHIFT, CONTRACT = range(8)
-"""The kinds of moves. A move is its kind and three numbers, in the order of the tensors in `moves`."""
+RELABEL, REMOVE, REBOND, GROW, INSERT, SWAP, SHIFT, CONTRACT, SWITCH = range(9)
+"""The kinds of moves. A move is its kind and up to four numbers, in the order of the tensors in `moves`."""
+NUMBERS = 5
+"""The numbers of a move, with its kind."""
 
 
 class Change(NamedTuple):
@@ -52,7 +54,7 @@ def unchanged(size: int) -> Change:
 
 @compiled
 def describe(move: Codes, nodes: Codes, edges: Codes, change: Change) -> None:
-    """Fill `change` with what a move (4,) of one graph changes."""
+    """Fill `change` with what a move (NUMBERS,) of one graph changes."""
     change.counts[:] = 0
     kind, a, b, c = move[0], move[1], move[2], move[3]
     if kind == RELABEL:
@@ -79,9 +81,15 @@ def describe(move: Codes, nodes: Codes, edges: Codes, change: Change) -> None:
     elif kind == SWAP:
         relabel(change, a, nodes[b])
         relabel(change, b, nodes[a])
-    else:
+    elif kind == SHIFT:
         rebond(change, a, b, 0)
         rebond(change, a, c, edges[a, b])
+    else:
+        d = move[4]
+        rebond(change, a, b, 0)
+        rebond(change, c, d, 0)
+        rebond(change, a, c, edges[a, b])
+        rebond(change, b, d, edges[a, b])
 
 
 @compiled
@@ -102,7 +110,7 @@ def rebond(change: Change, i: int, j: int, label: int) -> None:
 
 @compiled
 def write_moves(nodes: Codes, edges: Codes, moves: Codes, moved_nodes: Codes, moved_edges: Codes) -> None:
-    """Write the results of `moves` (M, 4) of one graph to moved_nodes (M, m), moved_edges (M, m, m)."""
+    """Write the results of `moves` (M, NUMBERS) of one graph to moved_nodes (M, m), moved_edges (M, m, m)."""
     change = unchanged(len(nodes))
     for row in range(len(moves)):
         moved_nodes[row] = nodes
@@ -120,7 +128,7 @@ def write_moves(nodes: Codes, edges: Codes, moves: Codes, moved_nodes: Codes, mo
 def list_moves(nodes: Codes, edges: Codes, law: Law, moves: Codes) -> int:
     """List the moves of one graph that keep the rules, in the order of `moves.graph_moves` without a gradient.
 
-    Returns their number; only as many are written as `moves` (M, 4) has rows.
+    Returns their number; only as many are written as `moves` (M, NUMBERS) has rows.
     """
     size, room = len(nodes), len(moves)
     weights, capacities = law.weights, law.capacities
@@ -183,7 +191,53 @@ def list_moves(nodes: Codes, edges: Codes, law: Law, moves: Codes) -> int:
         weight = weights[min(edges[i, j], edges[i, k])]
         if weight <= spare[j] + weights[edges[i, j]] and weight <= spare[k] + weights[edges[i, k]]:
             n = listed(moves, n, room, CONTRACT, i, j, k)
+    return list_switches(nodes, edges, law.connected, moves, n)
+
+
+@compiled
+def list_switches(nodes: Codes, edges: Codes, connected: bool, moves: Codes, n: int) -> int:
+    """List the moves that exchange ends of two edges with the same label, after the first `n` moves."""
+    size, changed, waiting = len(nodes), edges.copy(), np.zeros(len(nodes), np.int64)
+    for i in range(size):
+        for j in range(i + 1, size):
+            if edges[i, j] == 0:
+                continue
+            for k in range(i + 1, size):  # i–j comes before k–h, and they share no node
+                if k == j:
+                    continue
+                for h in range(k + 1, size):
+                    if h == j or edges[k, h] != edges[i, j]:
+                        continue
+                    for c, d in ((k, h), (h, k)):
+                        if edges[i, c] != 0 or edges[j, d] != 0:
+                            continue
+                        if connected and not connects(nodes, changed, i, j, c, d, waiting):
+                            continue
+                        n = listed(moves, n, len(moves), SWITCH, i, j, c, d)
     return n
+
+
+@compiled
+def connects(nodes: Codes, edges: Codes, a: int, b: int, c: int, d: int, waiting: Ints) -> bool:
+    """Whether a graph stays in one piece if its edges a–b and c–d become a–c and b–d; `edges` are restored."""
+    label = edges[a, b]
+    edges[a, b] = edges[b, a] = edges[c, d] = edges[d, c] = 0
+    edges[a, c] = edges[c, a] = edges[b, d] = edges[d, b] = label
+    reached = nodes == 0
+    reached[a] = True
+    waiting[0] = a
+    todo = 1
+    while todo:
+        todo -= 1
+        node = waiting[todo]
+        for other in range(len(nodes)):
+            if edges[node, other] != 0 and not reached[other]:
+                reached[other] = True
+                waiting[todo] = other
+                todo += 1
+    edges[a, c] = edges[c, a] = edges[b, d] = edges[d, b] = 0
+    edges[a, b] = edges[b, a] = edges[c, d] = edges[d, c] = label
+    return bool(reached.all())
 
 
 @compiled
@@ -199,13 +253,14 @@ def two_neighbours(bound: Codes) -> tuple[int, int]:
 
 
 @compiled
-def listed(moves: Codes, n: int, room: int, kind: int, a: int, b: int, c: int) -> int:
+def listed(moves: Codes, n: int, room: int, kind: int, a: int, b: int, c: int, d: int = 0) -> int:
     """Write a move if there is room, and return the number of moves with it."""
     if n < room:
         moves[n, 0] = kind
         moves[n, 1] = a
         moves[n, 2] = b
         moves[n, 3] = c
+        moves[n, 4] = d
     return n + 1
 
 
@@ -329,7 +384,7 @@ def best_moves(
         np.zeros((size, size), np.int64),
         np.zeros((size, size), np.int64),
     )
-    moves = np.zeros((256, 4), np.int8)
+    moves = np.zeros((256, NUMBERS), np.int8)
     change = unchanged(size)
     known = emptied(1 << 12)
     hashes = label_hashes()
@@ -341,7 +396,7 @@ def best_moves(
             known = emptied(len(known.keys))
         count = list_moves(nodes[row], edges[row], law, moves)
         if count > len(moves):
-            moves = np.zeros((2 * count, 4), np.int8)
+            moves = np.zeros((2 * count, NUMBERS), np.int8)
             list_moves(nodes[row], edges[row], law, moves)
         edit(nodes[row], edges[row], graph)
         for depth in range(len(parts.weights)):
@@ -385,7 +440,7 @@ def keep_best(order: Ints, scores: NDArray[np.float32], limit: int) -> Ints:
 @compiled
 def most_moves(nodes: Codes, edges: Codes, law: Law) -> int:
     """The greatest number of moves of a graph."""
-    most, none = 0, np.zeros((0, 4), np.int8)
+    most, none = 0, np.zeros((0, NUMBERS), np.int8)
     for row in range(len(nodes)):
         most = max(most, list_moves(nodes[row], edges[row], law, none))
     return most

@@ -1,7 +1,8 @@
 """The moves of graphs, for `search`: every graph of the space one edit away, sorted by a gradient, best first.
 
 The edits: relabel a node, remove one, add one beside another or within an edge, give a pair of nodes another edge label
-or none, swap the labels of two nodes, move one end of an edge, take a node out of a path. The default moves between
+or none, swap the labels of two nodes, move one end of an edge, take a node out of a path, exchange ends of two edges
+with the same label. The default moves between
 vertices of `geometry` would be fewer and worse: they leave edges at virtual nodes and add nodes without an edge.
 """
 
@@ -39,11 +40,12 @@ def graph_moves(
     change = _Change.of(graphs, alphabet, gradient)
     families = [_relabel, _remove, _rebond, _grow, _insert, _swap, _shift, _contract]
     gains = [family(graphs, change) for family in families]
+    if rules is not None:
+        gains = [_where(kept, gain) for kept, gain in zip(legal_edits(graphs, rules), gains, strict=True)]
+    result, row, switched = _applied(graphs, [*gains, _switch(graphs, change)])
     if rules is None:
-        return _applied(graphs, gains)
-    legal = legal_edits(graphs, rules)
-    result, row = _applied(graphs, [_where(kept, gain) for kept, gain in zip(legal, gains, strict=True)])
-    return _kept(result, row, ~rules.hold(graphs), rules)
+        return result, row
+    return _kept(result, row, switched | ~rules.hold(graphs)[row], rules)
 
 
 def best_graph_moves(
@@ -97,24 +99,31 @@ def ranked_moves(
     return Graphs(nodes[row, place], edges[row, place]), row
 
 
-def _applied(graphs: Graphs, gains: Sequence[Tensor]) -> tuple[Graphs, Tensor]:
-    """The results of all possible edits, and their rows; `gains` has a tensor for each family."""
+def _applied(graphs: Graphs, gains: Sequence[Tensor]) -> tuple[Graphs, Tensor, Tensor]:
+    """The results of all possible edits, their rows, and whether each is of the last family.
+
+    `gains` has a tensor for each family.
+    """
     ranked = torch.cat([gain.flatten(1) for gain in gains], dim=1).sort(dim=1, stable=True)
     row, rank = ranked.values.isfinite().nonzero(as_tuple=True)
     move = ranked.indices[row, rank]
     result = graphs[row]
-    doing = (_do_relabel, _do_remove, _do_rebond, _do_grow, _do_insert, _do_swap, _do_shift, _do_contract)
+    doing = (
+        *(_do_relabel, _do_remove, _do_rebond, _do_grow, _do_insert, _do_swap, _do_shift, _do_contract),
+        _do_switch,
+    )
+    last = move >= sum(math.prod(gain.shape[1:]) for gain in gains[:-1])
     for apply, gain in zip(doing, gains, strict=True):
         count = math.prod(gain.shape[1:])
         own = ((move >= 0) & (move < count)).nonzero()[:, 0]
         apply(result, own, _coordinates(move[own], gain.shape[1:]))
         move = move - count
-    return result, row
+    return result, row, last
 
 
-def _kept(result: Graphs, row: Tensor, broken: Tensor, rules: Valence) -> tuple[Graphs, Tensor]:
-    """The results without those of a graph that is itself `broken` (B,) and that do not mend it."""
-    doubtful = broken[row].nonzero().flatten()
+def _kept(result: Graphs, row: Tensor, unsure: Tensor, rules: Valence) -> tuple[Graphs, Tensor]:
+    """The results without those that are `unsure` (M,) and break the rules."""
+    doubtful = unsure.nonzero().flatten()
     if not len(doubtful):
         return result, row
     keep = torch.ones_like(row, dtype=torch.bool)
@@ -219,6 +228,37 @@ def _contract(graphs: Graphs, change: _Change) -> Tensor:
     return _where(inside_paths(graphs), gain)
 
 
+def _switch(graphs: Graphs, change: _Change) -> Tensor:
+    """(B, E, E, 2): the edges e < f of one label, i–j and k–h, become i–k and j–h, or i–h and j–k."""
+    ends, label = _edge_list(graphs)
+    rows = torch.arange(len(graphs), device=graphs.device)[:, None, None]
+    i, j = (end[:, :, None] for end in ends)
+    same = (label[:, :, None] == label[:, None, :]) & (label[:, None, :] > 0)
+    gains = []
+    others = [end[:, None, :] for end in ends]
+    for k, h in (others, others[::-1]):
+        apart = (i != k) & (i != h) & (j != k) & (j != h)
+        free = (graphs.edges[rows, i, k] == 0) & (graphs.edges[rows, j, h] == 0)
+        bound = label[:, :, None].expand(same.shape)
+        lost = change.edges[rows, i, j, 0] + change.edges[rows, k, h, 0]
+        gain = lost + change.edges[rows, i, k, bound] + change.edges[rows, j, h, bound]
+        gains.append(_where((same & apart & free).triu(1), gain))
+    return torch.stack(gains, dim=3)
+
+
+def _edge_list(graphs: Graphs) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """The ends i < j (B, E) of the edges of each graph, in order, and their labels (B, E), 0 behind the last."""
+    bound = (graphs.edges != 0).triu(1)
+    row, i, j = bound.nonzero(as_tuple=True)
+    counts = bound.sum(dim=(1, 2))
+    place = torch.arange(len(row), device=graphs.device) - (counts.cumsum(0) - counts)[row]
+    first, second, label = torch.zeros(
+        3, len(graphs), int(counts.max()) if len(graphs) else 0, dtype=torch.long, device=graphs.device
+    )
+    first[row, place], second[row, place], label[row, place] = i, j, graphs.edges[row, i, j].long()
+    return (first, second), label
+
+
 # -- applying the edits: `own` are the rows of `result` to change in place, `at` the coordinates in the gains --------
 
 _Coordinates = tuple[Tensor, ...]
@@ -277,6 +317,18 @@ def _do_contract(result: Graphs, own: Tensor, at: _Coordinates) -> None:
     first, second, label = (field.gather(1, node[:, None])[:, 0] for field in ends)
     _do_remove(result, own, at)
     _bind(result, own, first, second, label)
+
+
+def _do_switch(result: Graphs, own: Tensor, at: _Coordinates) -> None:
+    (first, second), labels = _edge_list(result[own])
+    e, f, way = at
+    i, j, label = (field.gather(1, e[:, None])[:, 0] for field in (first, second, labels))
+    ends = [end.gather(1, f[:, None])[:, 0] for end in (first, second)]
+    k, h = torch.where(way == 0, ends[0], ends[1]), torch.where(way == 0, ends[1], ends[0])
+    _bind(result, own, i, j, torch.zeros_like(label))
+    _bind(result, own, k, h, torch.zeros_like(label))
+    _bind(result, own, i, k, label)
+    _bind(result, own, j, h, label)
 
 
 def _bind(result: Graphs, own: Tensor, first: Tensor, second: Tensor, label: Tensor) -> None:

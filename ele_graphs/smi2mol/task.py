@@ -74,7 +74,11 @@ class SmilesToMolecule(MoleculeTask):
         """
         edits = {"drop-nodes": 0.05, "relabel-nodes": 0.15, "perturb-edges": 0.12}
         return {
-            "output": {"name": "molecule", "augmentations": [{"name": n, "rate": r} for n, r in edits.items()]},
+            "output": {
+                "name": "molecule",
+                "radius": 3,
+                "augmentations": [{"name": n, "rate": r} for n, r in edits.items()],
+            },
             "input": {"name": "text", "level": "character", "max_length": 40},
             "surrogate": {
                 "name": "contrastive",
@@ -86,7 +90,7 @@ class SmilesToMolecule(MoleculeTask):
             "regressor": {
                 "name": "neural",
                 "backbone": {"name": "gru", "layers": 2, "width": 256},
-                "training": {"epochs": 12, "batch_size": 128, "learning_rate": 2e-3, "evaluations": 20},
+                "training": {"epochs": 9, "batch_size": 128, "learning_rate": 2e-3, "evaluations": 20},
             },
             "decoder": {"name": "search"},
         }

@@ -67,6 +67,15 @@ def test_a_full_graph_does_not_grow_and_a_single_node_does_not_go() -> None:
     assert SPACE.moves.neighbours(single)[0].sizes.min() == 1
 
 
+def test_ends_of_two_edges_of_one_label_are_exchanged() -> None:
+    start = from_lists([[1, 1, 2, 3]], [[(0, 1, 1), (2, 3, 1)]], 5)
+    keys = {tuple(key) for key in SPACE.keys(SPACE.moves.list(start)[0]).tolist()}
+    cases = {True: [(0, 2, 1), (1, 3, 1)], False: [(0, 2, 2), (1, 3, 2)]}
+    for is_one, edges in cases.items():
+        there = from_lists([[1, 1, 2, 3]], [edges], 5)
+        assert (tuple(SPACE.keys(there)[0].tolist()) in keys) is is_one
+
+
 def test_no_graphs_have_no_neighbours() -> None:
     found, owner = SPACE.moves.neighbours(from_lists([], [], 5))
     assert len(found) == len(owner) == 0

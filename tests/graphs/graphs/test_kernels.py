@@ -137,14 +137,18 @@ def test_resonance_forms_are_one_molecule() -> None:
 
 
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("smiles", ["C1CCCCCCC1", "CC(C)(C)C(C)(C)C", "C12C3C4C1C5C2C3C45"])
-def test_symmetric_molecules_have_all_their_neighbours_among_the_best_moves(smiles: str) -> None:
+@pytest.mark.parametrize(("smiles", "alike"), [("C1CCCCCCC1", 0), ("CC(C)(C)C(C)(C)C", 0), ("C12C3C4C1C5C2C3C45", 2)])
+def test_symmetric_molecules_have_their_neighbours_among_the_best_moves_two_of_those_with_equal_parts(
+    smiles: str, alike: int
+) -> None:
     batch = SPACE.pack([smiles])
     estimate = PartEnergies(torch.randn(1, 64, generator=torch.Generator().manual_seed(0)))
     found, _ = SPACE.moves.best(batch, estimate, 10_000)
     everything, _ = SPACE.moves.list(batch)
     distinct = {tuple(key) for key in SPACE.keys(everything).tolist()}
-    assert {tuple(key) for key in SPACE.keys(found).tolist()} == distinct
+    kept = {tuple(key) for key in SPACE.keys(found).tolist()}
+    assert kept <= distinct
+    assert len(distinct - kept) == alike
     assert len(found) <= 2 * len(distinct)
 
 
