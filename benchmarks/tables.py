@@ -31,13 +31,7 @@ from ele_sequences.g2p.task import GraphemesToPhonemes
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-TRUST = ROOT / "docs" / "how-to" / "trust.md"
-LEARNED_LOSS = ROOT / "docs" / "how-to" / "learned-loss.md"
-CHECKS = ROOT / "docs" / "how-to" / "check-a-plugin.md"
-COMMANDS = ROOT / "docs" / "how-to" / "command-line.md"
-SECURITY = ROOT / "docs" / "explanation" / "security.md"
-TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
-PAGES = (ROOT / "README.md", RESULTS / "index.md", TRUST, LEARNED_LOSS, CHECKS, COMMANDS, SECURITY, *TASKS)
+PAGES = (ROOT / "README.md", *sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts))
 MISSING = "No result is recorded yet."
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 
@@ -100,9 +94,9 @@ class Cells(string.Formatter):
         return FORMATS[format_spec](value) if format_spec in FORMATS else format(value, format_spec)
 
 
-def declared(name: str) -> str:
-    """A table of tables.toml."""
-    spec = declarations()[name]
+def declared(name: str, **other: Any) -> str:
+    """A table of tables.toml, perhaps with other sources or columns."""
+    spec = declarations()[name] | other
     found = [(place, row) for place, source in enumerate(spec["of"]) for row in rows_of(source)]
     if not found:
         return MISSING
@@ -678,6 +672,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+COMMANDS = ("number-words", "smi2mol", "moses", "fp2mol", "fp2mol-moses", "coloring")
+"""Tasks whose evaluations have a table of commands and times."""
+
 TABLES: dict[str, Callable[[], str]] = {
     "trust-confidence": trust_confidence,
     "trust-sizes": trust_sizes,
@@ -693,6 +690,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "sweep": sweep,
     "regression-curves": regression_curves,
     "learned-distance": learned_distance,
+    **{f"{task}-commands": partial(declared, "commands", of=[f"{task}/"]) for task in COMMANDS},
     **{f"table1-{scale}": partial(table1, scale) for scale in TABLE1.scales},
     **{f"oracle-{scale}": partial(table1_oracle, scale) for scale in TABLE1.scales},
 }
