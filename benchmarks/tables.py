@@ -259,6 +259,41 @@ def against_rivals() -> Iterable[dict[str, Any]]:
         }
 
 
+def compared() -> Iterable[dict[str, Any]]:
+    """ELE beside every rival that was trained on the same pairs, each with the winner."""
+    groups: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for run in measured_curves():
+        for method in run.get("rivals", {}) if not run["options"] else ():
+            groups.setdefault((run["set"], run["pairs"], method), []).append(run)
+    for (name, pairs, method), runs in groups.items():
+        theirs = [run["rivals"][method] for run in runs]
+        yield {
+            **{"set": name, "pairs": pairs, "rival": method},
+            **versus([run["model"]["exact"] for run in runs], [each["exact"] for each in theirs], runs[0]["test"]),
+            "cpu": mean([run["seconds"]["training_cpu"] for run in runs]),
+            "rival cpu": mean([each["cpu_seconds"] for each in theirs]),
+            "seeds": ", ".join(str(run["seed"]) for run in runs),
+            "date": max(run.get("rivals_date", run["date"]) for run in runs),
+        }
+    words = {record["row"]: record for record in read_records(RESULTS / "g2p-full")}
+    for method, record in words.items():
+        if not method.startswith("ELE") and "ELE" in words:
+            exact = [[each["metrics"]["exact"]] for each in (words["ELE"], record)]
+            row = {"set": "g2p, all of CMUdict", "pairs": words["ELE"]["sizes"]["train"], "rival": method}
+            yield {
+                **scalars(record),
+                **row,
+                **versus(*exact, round(record["metrics"]["examples"])),
+                "seeds": record["seed"],
+            }
+
+
+def versus(ours: Sequence[float], theirs: Sequence[float], test: int) -> dict[str, str]:
+    """The shares of both over the seeds, and the winner."""
+    spreads = [spread_of([100 * value for value in values]) for values in (ours, theirs)]
+    return {"exact": spreads[0], "rival exact": spreads[1], "wins": winner(ours, theirs, test)}
+
+
 def listed(shares: dict[str, float]) -> str:
     """Methods with their shares, the best first."""
     return ", ".join(f"{name} {share(value)}" for name, value in sorted(shares.items(), key=lambda own: -own[1]))
@@ -351,6 +386,7 @@ SOURCES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
     "install": install,
     "learning-curves": learning_curves,
     "learning-curves-rivals": against_rivals,
+    "compared": compared,
     "learning-curves-options": partial(learning_curves, defaults=False),
     "gradients": gradients,
     "round-trip": round_trip,

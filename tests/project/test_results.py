@@ -108,6 +108,16 @@ def test_the_table_of_rivals_shows_the_best_of_them_and_who_wins(tmp_path: Path,
     assert f"60 s | – | – | – | – | {COPYING} 12.5 %" in found, "no rival was measured"
 
 
+def test_every_rival_is_compared_with_ele_on_the_pairs_that_both_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tables = script("tables")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    results = [curve(0, 0.5, 0.75), curve(1, 0.5, 0.875), curve(2, 0.25)]
+    (tmp_path / "learning-curves.json").write_text(json.dumps({"results": results}))
+    ours = "50.0 ± 0.0 % | 60 s | the rival | 0, 1 | 2026-01-01 |"
+    row = f"| number-words | 300 | an attention network | 81.2 ± 8.8 % | 30 s | {ours}"
+    assert str(tables.made("compared")).splitlines()[2:] == [row]
+
+
 def test_who_wins_is_level_within_the_standard_error():
     winner = script("tables").winner
     assert [winner([0.5], [other], 200) for other in (0.4, 0.48, 0.5, 0.52, 0.6)] == [
