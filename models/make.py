@@ -52,18 +52,22 @@ def main() -> None:
     copied = baselines(prepared, rows, truths, context)[COPYING]
     assert found.trust is not None
     sure = found.trust.confidence >= SURE
-    card = (package / "card.md").read_text("utf-8").format(
-        training=len(prepared.data.train),
-        seed=run.config.seed,
-        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        candidates=len(kept),
-        examples=len(truths),
-        metrics=found.metrics,
-        exact=100 * found.metrics["exact"],
-        copied=copied,
-        sure=int(sure.sum()),
-        wrong=int((found.values["exact"][sure] < 1).sum()),
-        size=sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
+    card = (
+        (package / "card.md")
+        .read_text("utf-8")
+        .format(
+            training=len(prepared.data.train),
+            seed=run.config.seed,
+            date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+            candidates=len(kept),
+            examples=len(truths),
+            metrics=found.metrics,
+            exact=100 * found.metrics["exact"],
+            copied=copied,
+            sure=int(sure.sum()),
+            wrong=int((found.values["exact"][sure] < 1).sum()),
+            size=sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
+        )
     )
     (package / "README.md").write_text(card, "utf-8")
     print(card)

@@ -183,13 +183,15 @@ def sync_tree(folder: Path) -> None:
         if file.is_dir():
             sync_folder(file)
         else:
-            with file.open("rb") as stream:
+            with file.open("rb+") as stream:  # Windows flushes only what may be written
                 os.fsync(stream.fileno())
     sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in `folder` to disk: a rename is not safe before that."""
+    """Flush the names in `folder` to disk: a rename is not safe before that. Windows cannot, and need not."""
+    if os.name == "nt":
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -123,3 +123,11 @@ def test_a_link_to_a_file_is_replaced_and_not_followed(tmp_path):
     (tmp_path / "link").symlink_to("target")
     write_text(tmp_path / "link", "new")
     assert ((tmp_path / "target").read_text(), (tmp_path / "link").read_text()) == ("kept", "new")
+
+
+def test_folders_are_not_flushed_where_the_system_cannot(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic.os, "open", lambda *_: pytest.fail("a folder was opened"))
+    with pytest.raises(pytest.fail.Exception):
+        atomic.sync_folder(tmp_path)
+    monkeypatch.setattr(atomic.os, "name", "nt")
+    atomic.sync_folder(tmp_path)
