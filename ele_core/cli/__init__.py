@@ -24,6 +24,7 @@ from ele_core.cli.plugins import new_plugin, plugins
 from ele_core.cli.predict import predict
 from ele_core.cli.report import compare, report
 from ele_core.cli.reproduce import reproduce
+from ele_core.cli.serve import serve
 from ele_core.cli.sign import sign
 from ele_core.cli.sweep import sweep
 from ele_core.cli.train import resume, train
@@ -72,6 +73,7 @@ COMMANDS = (
     calibrate,
     neighbours,
     try_,
+    serve,
     sign,
     sweep,
     tune,
