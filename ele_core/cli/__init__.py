@@ -18,6 +18,7 @@ from ele_core.cli.check import check
 from ele_core.cli.configuration import debug, init
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.example import example
+from ele_core.cli.export import export
 from ele_core.cli.launch import stop_with_parent
 from ele_core.cli.neighbours import neighbours
 from ele_core.cli.plugins import new_plugin, plugins
@@ -74,6 +75,7 @@ COMMANDS = (
     neighbours,
     try_,
     serve,
+    export,
     sign,
     sweep,
     tune,
