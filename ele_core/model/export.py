@@ -195,6 +195,10 @@ class Sum(nn.Module):
 class VectorKernel(nn.Module):
     """k(x, anchors) P H for vectors."""
 
+    anchors: Tensor
+    squares: Tensor
+    mixed: Tensor
+
     def __init__(self, kernel: SketchedKernel, weights: Tensor, dimension: int) -> None:
         super().__init__()
         assert kernel.learned is not None
