@@ -15,7 +15,7 @@ from ele_core.cli import options
 @options.as_json
 @options.output
 def export(run: str, folder: str, console: options.Console) -> None:
-    """Write a model for programs without ELE and torch: ONNX, candidates, and a script.
+    """Write a model as ONNX, for programs without ELE and torch.
 
     The script FOLDER/predict.py answers with the candidate that is nearest by the learned loss; numpy and onnxruntime
     are all that it needs. That is not always what ele predict answers: proposers, decoders that build new structures
