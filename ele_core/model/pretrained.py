@@ -1,6 +1,6 @@
 """Trained models that are installed as packages, by name.
 
-A package provides a model by an entry point in the group `ele_models`, such as `smi2mol-small = "my_package"`. The
+A package provides a model by an entry point in the group `ele_models`, such as `smi2mol = "my_package"`. The
 folder `model` inside that package is what `StructuredPredictor.save` wrote. The package is not imported: a model is
 only data.
 """

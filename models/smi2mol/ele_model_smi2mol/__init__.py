@@ -1,1 +1,1 @@
-"""A trained model of ELE, as data: `StructuredPredictor.load("smi2mol-small")`."""
+"""A trained model of ELE, as data: `StructuredPredictor.load("smi2mol")`."""
