@@ -25,6 +25,7 @@ from .experiments.study import Table as Table
 from .interfaces import Decoder as Decoder
 from .interfaces import Encoder as Encoder
 from .interfaces import Energy as Energy
+from .interfaces import Index as Index
 from .interfaces import InputSpace as InputSpace
 from .interfaces import Learner as Learner
 from .interfaces import OutputSpace as OutputSpace

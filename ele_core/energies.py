@@ -14,9 +14,10 @@ from torch.nn import functional
 from ele_core.interfaces import Energy, OutputSpace, Proposer, Surrogate
 from ele_core.numerics.error_model import ErrorModel
 from ele_core.numerics.keys import distinct, fresh_moves, hash_rows, mix, ranks
+from ele_core.numerics.nearest import Nearest
 from ele_core.numerics.sparse import PartEnergies
 from ele_core.optional import PartMoves
-from ele_core.types import Candidates, Proposals
+from ele_core.types import Candidates, Placed, Proposals
 
 RIVALS = 64
 """Moves of a truth, and candidates for each term, that it is compared with when weights are fitted."""
@@ -100,6 +101,12 @@ class SquaredDistance(QueryEnergy):
         """‖q − ψ(y)‖² of every query and candidate: (B, N)."""
         return all_distances(self.queries, candidates.kept_by(self.surrogate))
 
+    @property
+    def placed(self) -> Placed | None:
+        """The energy as it is, unless a subclass has another."""
+        own = type(self).of is SquaredDistance.of and type(self).among is SquaredDistance.among
+        return Placed(self.surrogate, self.queries) if own else None
+
     def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
         """‖q − ψ(point)‖², differentiable in the point: (N,)."""
         return (self.asked(owner) - self.surrogate.embed_at(point)).square().sum(dim=1)
@@ -127,7 +134,12 @@ class WeightedDistance(QueryEnergy):
     def among(self, candidates: Candidates) -> Tensor:
         """The weighted distance of every query and candidate: (B, N)."""
         placed = self.errors.placed(candidates.kept_by(self.surrogate))
-        return all_distances(self.errors.weighted(self.queries), placed)
+        return all_distances(self._weighted, placed)
+
+    @property
+    def placed(self) -> Placed:
+        """The distance between R (q − o) and R G ψ(y)."""
+        return Placed(self.surrogate, self._weighted, self.errors.mixed.T)
 
     def at(self, point: Any, owner: Tensor | None = None) -> Tensor:
         """The weighted distance of a point, differentiable in the point: (N,)."""
@@ -193,6 +205,12 @@ class SumOfEnergies(Energy):
     def among(self, candidates: Candidates) -> Tensor:
         """The sum for every query and candidate: (B, N)."""
         return self._added([term.among(candidates) for term in self.terms])
+
+    @property
+    def placed(self) -> Placed | None:
+        """The first term that is a squared distance."""
+        found = next((placed for term in self.terms if (placed := term.placed) is not None), None)
+        return None if found is None else dataclasses.replace(found, whole=False)
 
     @property
     def usual(self) -> float | None:
@@ -308,7 +326,7 @@ def rivals_of(
             batches.append(proposed.batch.to("cpu"))
             owners.append(proposed.owner.cpu())
             continue
-        best = term.among(candidates).topk(min(RIVALS, len(candidates)), dim=1, largest=False).indices.cpu()
+        best = least_among(term, candidates, min(RIVALS, len(candidates)))[1].cpu()
         batches.append(candidates.batch[best.flatten()])
         owners.append(queries.repeat_interleave(best.shape[1]))
     batch, owner = type(truths).cat(batches), torch.cat(owners)
@@ -349,6 +367,17 @@ def gradient_at(energy: Energy, batch: Any, space: OutputSpace[Any, Any], owner:
         value = energy.at(point.replace(**leaves), owner)
         gradients = torch.autograd.grad(value.sum(), list(leaves.values()))
     return point.replace(**dict(zip(leaves, gradients, strict=True)))
+
+
+def least_among(energy: Energy, candidates: Candidates, k: int) -> tuple[Tensor, Tensor]:
+    """The k least energies of candidates for each query (B, k), ascending, and their rows (B, k)."""
+    placed = energy.placed
+    if placed is None or not placed.whole:
+        best = energy.among(candidates).topk(k, dim=1, largest=False)
+        return best.values, best.indices
+    found = Nearest(placed.queries, k)
+    found.add(torch.arange(len(candidates)), placed.place(candidates.kept_by(placed.surrogate)))
+    return found.distances, found.rows
 
 
 def all_distances(queries: Tensor, embeddings: Tensor) -> Tensor:

@@ -34,7 +34,18 @@ from ele_core.types import Drawing, Metric, PlannedStage
 if TYPE_CHECKING:
     from ele_core.numerics.error_model import ErrorModel
     from ele_core.runtime.context import Context
-    from ele_core.types import Candidates, Decoding, Problem, Proposals, Reads, Stage, TrainingData, Variant
+    from ele_core.types import (
+        Candidates,
+        Decoding,
+        Placed,
+        Problem,
+        Proposals,
+        Reads,
+        Stage,
+        StoredVectors,
+        TrainingData,
+        Variant,
+    )
 
 Y = TypeVar("Y")  # the user's output objects
 X = TypeVar("X")  # the user's input objects
@@ -230,6 +241,11 @@ class Energy(ABC):
         """The energy of every candidate for every query: (B, N)."""
         queries = torch.arange(len(self), device=self.device)
         return torch.stack([self.of(candidates.batch, query.repeat(len(candidates))) for query in queries])
+
+    @property
+    def placed(self) -> Placed | None:
+        """The energy, or its main term, as a squared distance, by which an `Index` finds candidates; None: neither."""
+        return None
 
     @property
     def smooth(self) -> bool:
@@ -502,3 +518,29 @@ class Decoder(Component, ABC):
         They satisfy the constraint of their query (`Problem.constraints`). If there are fewer than `top_k`, the
         energies of the missing ones are infinite, and any structures take their places.
         """
+
+
+class Index(Component, ABC):
+    """The nearest of many vectors by squared distance. Built as `Index(config, vectors)`, then `build` or `restore`."""
+
+    def __init__(self, config: ComponentConfig | None, vectors: StoredVectors) -> None:
+        super().__init__(config)
+        self.vectors = vectors
+
+    def build(self, context: Context) -> None:
+        """Prepare for searches, with progress. Read the vectors in chunks: they may not fit into memory."""
+
+    @abstractmethod
+    def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Squared distances (B, k), ascending, and rows (B, k) int64 of the nearest vectors to queries (B, m).
+
+        Distances are those of the vectors, also if the rows are only likely to be the nearest. If fewer than k are
+        found, the distances of the missing ones are infinite, and their rows 0.
+        """
+
+    def state(self) -> dict[str, Tensor]:
+        """What `build` made, as named tensors; by default nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned, which may be read from a file; raise `ValueError` if it cannot be that."""

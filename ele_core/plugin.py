@@ -151,3 +151,16 @@ def ele_decoders() -> Iterator[Record]:
         "ele_core.components.decoders.search:SearchDecoder",
         "Beam search over small moves, scored by the loss.",
     )
+
+
+@hookimpl
+def ele_indexes() -> Iterator[Record]:
+    """All vectors compared, and inverted lists for millions."""
+    yield Record("exact", "ele_core.components.indexes.exact:ExactIndex", "Every vector is compared: exact.")
+    yield Record(
+        "faiss",
+        "ele_core.components.indexes.inverted:InvertedIndex",
+        "Inverted lists of compressed codes, for millions of vectors; the likeliest are ranked exactly.",
+        needs=("faiss",),
+        extra="index",
+    )

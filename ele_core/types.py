@@ -13,16 +13,16 @@ from torch import Tensor
 from ele_core.numerics.tensors import Tensors
 
 if TYPE_CHECKING:
-    from ele_core.interfaces import Energy, InputSpace, OutputSpace, Surrogate
+    from ele_core.interfaces import Energy, Index, InputSpace, OutputSpace, Surrogate
     from ele_core.optional import Rules
 
 T = TypeVar("T", bound=Tensors)
 """The dataclass of a space's batches."""
 
 Kind = Literal[
-    "output", "encoder", "surrogate", "input", "backbone", "regressor", "proposer", "decoder", "task", "reader"
+    "output", "encoder", "surrogate", "input", "backbone", "regressor", "proposer", "decoder", "index", "task", "reader"
 ]
-"""The kinds of components. Each has one hook, one base class in this file and, except readers, its own sections in a
+"""The kinds of components. Each has one hook, one base class and, except indexes and readers, its own sections in a
 configuration."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -158,6 +158,9 @@ class Candidates:
     """The rows that satisfy a constraint, for those that decoders asked for last: see `decoders.constraints`."""
     others: dict[Surrogate, Tensor] = dataclasses.field(default_factory=dict, repr=False, compare=False)
     """What other surrogates keep of the structures."""
+    index: Index | None = dataclasses.field(default=None, repr=False, compare=False)
+    """Finds the nearest by the energy of a model, so that not all are compared; then `batch` and `embeddings` need not
+    be in memory, and give the rows that are asked for."""
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -175,6 +178,51 @@ class Candidates:
         if surrogate not in self.others:
             self.others[surrogate] = surrogate.stored(self.batch)
         return self.others[surrogate]
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """Energies of structures y as squared distances ‖query − ψ(y) · matrix‖²: a search for nearest neighbours."""
+
+    surrogate: Surrogate
+    """The surrogate ψ."""
+    queries: Tensor
+    """(B, m)"""
+    matrix: Tensor | None = None
+    """(dim, m); None: the unit matrix."""
+    whole: bool = True
+    """Whether this is the whole energy, and not only its main term."""
+
+    def place(self, embeddings: Tensor) -> Tensor:
+        """ψ(y) · matrix: (N, dim) → (N, m)."""
+        return embeddings if self.matrix is None else embeddings @ self.matrix.to(embeddings)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StoredVectors:
+    """Vectors (N, m) under numbers from 0 on, of which only those that are asked for need be in memory."""
+
+    stored: Any
+    """A tensor (N, dim), or what can be indexed like one: `stored[rows]` for a slice or a tensor of row numbers."""
+    matrix: Tensor | None = None
+    """(dim, m) a linear map of what is stored; None: the unit matrix."""
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def __getitem__(self, rows: slice | Tensor) -> Tensor:
+        """The vectors at `rows`, as floats: (n, m)."""
+        found: Tensor = self.stored[rows].float()
+        return found if self.matrix is None else found @ self.matrix.to(found)
+
+    def chunks(self, size: int) -> Iterator[Tensor]:
+        """All vectors in order, at most `size` at a time."""
+        return (self[start : start + size] for start in range(0, len(self), size))
+
+    @property
+    def dim(self) -> int:
+        """The dimension m of the vectors."""
+        return self[:0].shape[1]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ele_core.cli.configuration import debug, init
 from ele_core.cli.evaluate import evaluate
 from ele_core.cli.example import example
 from ele_core.cli.export import export
+from ele_core.cli.index import index
 from ele_core.cli.launch import stop_with_parent
 from ele_core.cli.neighbours import neighbours
 from ele_core.cli.plugins import new_plugin, plugins
@@ -72,6 +73,7 @@ COMMANDS = (
     compare,
     predict,
     calibrate,
+    index,
     neighbours,
     try_,
     serve,

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 @click.option(
     "--top-k", type=click.IntRange(min=1), default=1, show_default=True, help="Structures to return per input."
 )
-@click.option("--candidates", metavar="FILE", help="Candidates to decode with, instead of the training outputs.")
+@click.option(
+    "--candidates",
+    metavar="FILE|INDEX",
+    help="Candidates to decode with, instead of the training outputs: a file, or what `ele index` wrote.",
+)
 @click.option(
     "--constraint",
     "constraints",
@@ -123,6 +127,7 @@ def predict(
     from ele_core.display.text import harmless
     from ele_core.errors import ConfigError, DataError
     from ele_core.files.tables import FIRST, read_table
+    from ele_core.model.index import is_index, open_index
     from ele_core.model.predict import Request, candidates_from
     from ele_core.model.predict_file import FilePrediction, InputFile, Shard, predict_file
     from ele_core.model.tables import check_target, is_folder
@@ -147,16 +152,21 @@ def predict(
         source = InputFile.open(file, known, column, trained, only_new=only_new)
         if file != "-":
             model.inputs.read_beside(file)
-        choices = read_table(candidates, [FIRST], known) if candidates else None
         context = context_for(model.config, console.monitor(), processes)
-        chosen = candidates_from(model, choices, context.monitor, on_error=on_error) if choices is not None else None
+        chosen, identity = None, None
+        if candidates and is_index(candidates):
+            indexed = open_index(Path(candidates), model)
+            chosen, identity = indexed.candidates(), indexed.digest
+        elif candidates:
+            choices = read_table(candidates, [FIRST], known)
+            chosen, identity = candidates_from(model, choices, context.monitor, on_error=on_error), choices.digest
         request = Request(top_k, None, chosen, None, promise, min_confidence)
         asked = FilePrediction(model, request, constraints, on_error)
         asked.check(source)
         settings: dict[str, object] = {
             "inputs": source.digest(),
             "column": column,
-            "candidates": choices.digest if choices is not None else None,
+            "candidates": identity,
             "top_k": top_k,
         }
         settings |= {"constraints": constraints} if constraints else {}

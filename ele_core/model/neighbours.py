@@ -1,16 +1,11 @@
-"""The nearest neighbours of structures by the learned distance, in memory or in a file of any length.
-
-The embeddings of a file can be kept in a folder for the next search.
-"""
+"""The nearest neighbours of structures by the learned distance: in memory, in a file of any length or in an index."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +14,9 @@ from torch import Tensor
 
 from ele_core.data.objects import CHUNK, Objects, OutputFile, pack_all, read_outputs, refuse
 from ele_core.errors import ConfigError, DataError, InvalidObject, ModelError, counted
-from ele_core.files.archive import read_json
-from ele_core.files.atomic import new_folder, write_text
 from ele_core.files.columns import Cell
-from ele_core.files.sources import bytes_of
 from ele_core.files.tables import Readers, input_places, read_table
+from ele_core.model.index import is_index, open_index
 from ele_core.model.model import Model
 from ele_core.numerics.nearest import Nearest
 from ele_core.runtime.context import Context
@@ -31,12 +24,6 @@ from ele_core.runtime.monitor import Monitor
 
 Chunk = tuple[Tensor, Tensor]
 """Numbers (N,) of structures, ascending, and their embeddings (N, dim)."""
-Precision = Literal["float32", "float16"]
-FORMAT = 1
-"""The version of a cache of embeddings."""
-LARGEST = 1 << 20
-"""Bytes of the largest description."""
-ROWS, EMBEDDINGS, DESCRIPTION = "rows.i64", "embeddings.bin", "embeddings.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,48 +116,54 @@ def read_queries(model: Model, file: str, column: str | None, readers: Readers) 
 
 
 class Searched:
-    """What is searched: the outputs in a file, or the training outputs of the model."""
+    """What is searched: an index, the outputs in a file, or the training outputs of the model."""
 
-    def __init__(self, model: Model, file: str | None, column: str | None, readers: Readers, context: Context) -> None:
+    def __init__(self, model: Model, among: str | None, column: str | None, readers: Readers, context: Context) -> None:
         self.model = model
         self.context = context
-        self.source = None if file is None else OutputFile(file, model.space, readers, column, usual_column(model))
+        self.indexed = open_index(Path(among), model) if among is not None and is_index(among) else None
+        self.source = None
+        if among is not None and self.indexed is None:
+            self.source = OutputFile(among, model.space, readers, column, usual_column(model))
 
-    def nearest(self, queries: Tensor, k: int, cache: Path | None, *, half: bool = False) -> Nearest:
-        """Return the k nearest for each query, of what all processes searched; `half`: a cache in half precision."""
+    def nearest(self, queries: Tensor, k: int) -> Found:
+        """Find the k nearest for each query, of what all processes searched."""
+        if self.indexed is not None:
+            distances, places = self.indexed.nearest(queries, k)
+            return Found(distances, self.indexed.rows(places), self._formatted(self.indexed.structures, places))
         if self.source is None:
-            return nearest_among(queries, k, known_chunks(self.model, self.context.monitor))
-        found = nearest_among(queries, k, self._chunks(self.source, cache, "float16" if half else "float32"))
-        found = together(found, self.source, self.context)
+            known = nearest_among(queries, k, known_chunks(self.model, self.context.monitor))
+            assert self.model.candidates is not None  # they were searched
+            return Found(known.distances, known.rows, self._formatted(self.model.candidates.batch, known.rows))
+        found = together(nearest_among(queries, k, self._embedded(self.source)), self.source, self.context)
         self.context.monitor.message(self.source.summary())
         if not found.rows.shape[1]:
             what = f"none of its {counted(self.source.rows, 'row')} is a structure of this model."
             raise DataError(what, where=self.source.file, fix="Check the column.")
-        return found
+        rows = found.rows.flatten().tolist()
+        known_texts = self.source.texts(rows) if self.context.processes.main else {}
+        return Found(found.distances, found.rows, [known_texts.get(row, "") for row in rows])
 
-    def texts(self, rows: Tensor) -> dict[int, str]:
-        """Return the texts of the structures at `rows`, by their numbers."""
-        wanted = sorted(set(rows.flatten().tolist()))
-        if self.source is not None:
-            return self.source.texts(wanted)
-        assert self.model.candidates is not None  # they were searched
-        objects = self.model.space.unpack(self.model.candidates.batch[wanted])
-        return dict(zip(wanted, map(self.model.space.texts.format, objects), strict=True))
-
-    def _chunks(self, source: OutputFile, cache: Path | None, precision: Precision) -> Iterable[Chunk]:
-        if cache is None:
-            return self._embedded(source)
-        identity = identity_of(self.model, source)
-        stored = EmbeddingCache.open(cache, identity)
-        if stored is None:
-            return written(cache, identity, self._embedded(source), precision, source)
-        stored.restore(source)
-        self.context.monitor.message(f"embeddings of {source.file}: read from {cache} ({stored.known['precision']})")
-        return self.context.monitor.progress(stored.chunks(), description="neighbours", total=stored.count_chunks())
+    def _formatted(self, structures: Any, places: Tensor) -> list[str]:
+        """The texts of the structures at `places` (B, k), one after the other."""
+        objects = self.model.space.unpack(structures[places.flatten().cpu()])
+        return list(map(self.model.space.texts.format, objects))
 
     def _embedded(self, source: OutputFile) -> Iterator[Chunk]:
         for rows, batch in source.chunks(self.context.monitor, self.context.processes):
             yield rows, self.model.surrogate.embed(batch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The neighbours of each query, nearest first."""
+
+    distances: Tensor
+    """(B, k)"""
+    rows: Tensor
+    """(B, k) their numbers, counted from 0."""
+    texts: Sequence[str]
+    """Those of the first query, then those of the second, and so on."""
 
 
 def together(found: Nearest, source: OutputFile, context: Context) -> Nearest:
@@ -187,81 +180,3 @@ def together(found: Nearest, source: OutputFile, context: Context) -> Nearest:
     found.rows = rows.gather(1, by_row).gather(1, order)[:, : found.k]
     found.distances = distances[:, : found.k]
     return found
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingCache:
-    """A folder with row numbers, embeddings, and a description that says of which file and by which model."""
-
-    folder: Path
-    known: dict[str, Any]
-
-    @classmethod
-    def open(cls, folder: Path, identity: dict[str, Any]) -> EmbeddingCache | None:
-        """Return the cache in a folder; None if there is none, an error if it is of another file or model."""
-        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-            return None
-        fix = "Choose another folder, or remove it."
-        if not (folder / DESCRIPTION).is_file():
-            raise ModelError("the folder is not empty, and it is no cache.", where=str(folder), fix=fix)
-        known = read_json(folder / DESCRIPTION, LARGEST)
-        if not isinstance(known, dict) or {name: known.get(name) for name in identity} != identity:
-            raise ModelError("holds embeddings of another file, column or model.", where=str(folder), fix=fix)
-        cache = cls(folder, known)
-        if not cache.whole():
-            raise ModelError("damaged: its files do not have the size that it names.", where=str(folder), fix=fix)
-        return cache
-
-    def whole(self) -> bool:
-        """Whether the files have the size of what the description names."""
-        count, dim, precision = (self.known.get(name) for name in ("count", "dim", "precision"))
-        if not isinstance(count, int) or not isinstance(dim, int) or precision not in ("float32", "float16"):
-            return False
-        sizes = {ROWS: 8 * count, EMBEDDINGS: np.dtype(precision).itemsize * count * dim}
-        files = {name: self.folder / name for name in sizes}
-        return all(files[name].is_file() and files[name].stat().st_size == size for name, size in sizes.items())
-
-    def count_chunks(self) -> int:
-        """How many chunks there are, to show progress."""
-        return -(-int(self.known["count"]) // CHUNK)
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Read row numbers and embeddings, a chunk at a time."""
-        dim, precision = self.known["dim"], np.dtype(self.known["precision"])
-        with (self.folder / ROWS).open("rb") as rows, (self.folder / EMBEDDINGS).open("rb") as embeddings:
-            while len(numbers := np.fromfile(rows, np.int64, CHUNK)):
-                values = np.fromfile(embeddings, precision, len(numbers) * dim).reshape(-1, dim)
-                yield torch.from_numpy(numbers), torch.from_numpy(values.astype(np.float32))
-
-    def restore(self, source: OutputFile) -> None:
-        """Tell the file what was found when it was read."""
-        source.rows, source.left_out = self.known["rows"], self.known["left_out"]
-
-
-def written(
-    folder: Path, identity: dict[str, Any], chunks: Iterable[Chunk], precision: Precision, source: OutputFile
-) -> Iterator[Chunk]:
-    """Yield the chunks as they are stored, in a new folder, which is there only once all of them are."""
-    count = dim = 0
-    with new_folder(folder) as fresh:
-        with (fresh / ROWS).open("wb") as rows, (fresh / EMBEDDINGS).open("wb") as embeddings:
-            for numbers, values in chunks:
-                count, dim = count + len(numbers), values.shape[1]
-                rows.write(numbers.cpu().numpy().astype(np.int64).tobytes())
-                stored = values.cpu().numpy().astype(precision)
-                embeddings.write(stored.tobytes())
-                yield numbers, torch.from_numpy(stored.astype(np.float32))
-        found = {"rows": source.rows, "left_out": source.left_out, "count": count, "dim": dim, "precision": precision}
-        write_text(fresh / DESCRIPTION, json.dumps({**identity, **found}, indent=2) + "\n")
-
-
-def identity_of(model: Model, source: OutputFile) -> dict[str, Any]:
-    """What the embeddings depend on: the contents of the file, the column, and the surrogate of the model."""
-    with bytes_of(source.file) as stream:
-        contents = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a stream of bytes
-    sections = model.config.model_dump(mode="json", include={"output", "surrogate"})
-    digest = hashlib.sha256(json.dumps(sections, sort_keys=True).encode())
-    for name, tensor in sorted(model.surrogate.state().items()):
-        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
-    column = {"column": source.column, "usual_column": source.usual}
-    return {"format": FORMAT, "file": contents, **column, "model": digest.hexdigest()}

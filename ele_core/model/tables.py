@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from ele_core.data.objects import Objects
 from ele_core.errors import DataError
 from ele_core.files.binary_tables import as_parquet, pyarrow
 from ele_core.files.columns import Cell, Table, Unreadable, as_text, cell_text
 from ele_core.files.tables import JSONL, as_csv, suffix_of
+from ele_core.model.neighbours import Found
 from ele_core.model.results import COLUMNS, CONFIDENCE, EXPECTED, SET_SIZE, Predictions
 
 PARQUET = (".parquet", ".pq")
@@ -134,19 +133,18 @@ class PredictionTable:
 
 @dataclasses.dataclass(frozen=True)
 class NeighbourTable:
-    """The neighbours of the objects in `cells`: `distances` and `rows` (n, k), and the texts of these rows."""
+    """The neighbours of the objects in `cells`."""
 
     cells: Sequence[Cell]
     objects: Objects
-    distances: Tensor
-    rows: Tensor
-    texts: Mapping[int, str]
+    found: Found
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield a mapping per neighbour, and one for each object that could not be used."""
         place = {row: at for at, row in enumerate(self.objects.rows)}
         refused = {each.row: each.reason for each in self.objects.rejected}
-        distances, rows = self.distances.tolist(), self.rows.tolist()
+        texts = iter(self.found.texts)
+        distances, rows = self.found.distances.tolist(), self.found.rows.tolist()
         for row, cell in enumerate(self.cells):
             own = {"object_row": row + 1, "object": cell_text(cell)}
             if row in refused:
@@ -154,7 +152,7 @@ class NeighbourTable:
                 continue
             at = place[row]
             for rank, (distance, other) in enumerate(zip(distances[at], rows[at], strict=True), start=1):
-                found = {"rank": rank, "neighbour": self.texts[other], "neighbour_row": other + 1}
+                found = {"rank": rank, "neighbour": next(texts), "neighbour_row": other + 1}
                 yield {**own, **found, "distance": float(f"{distance:.6g}"), "status": "ok"}
 
     def written(self, target: str, *, as_json: bool = False) -> bytes:

@@ -44,7 +44,7 @@ class Hook:
     @property
     def singular(self) -> str:
         """The name of one component in a sentence, such as `output space`."""
-        return self.plural.removesuffix("s")
+        return self.plural.removesuffix("es" if self.plural.endswith("xes") else "s")
 
 
 HOOKS: Mapping[Kind, Hook] = {
@@ -56,6 +56,7 @@ HOOKS: Mapping[Kind, Hook] = {
     "regressor": Hook("ele_regressors", "Regressor"),
     "proposer": Hook("ele_proposers", "Proposer"),
     "decoder": Hook("ele_decoders", "Decoder"),
+    "index": Hook("ele_indexes", "Index"),
     "task": Hook("ele_tasks", "Task"),
     "reader": Hook("ele_file_readers", "FileReader"),
 }
@@ -185,6 +186,22 @@ def ele_decoders() -> Iterable[Record]:
         @hookimpl
         def ele_decoders():
             yield Record("beam", "my_package.decoding:BeamDecoder", "A beam over single edits.")
+    """
+    return ()
+
+
+@hookspec
+def ele_indexes() -> Iterable[Record]:
+    """Searches for the nearest of many vectors, chosen by `ele index --index trees`.
+
+    .. code-block:: python
+
+        from ele_core import Record, hookimpl
+
+
+        @hookimpl
+        def ele_indexes():
+            yield Record("trees", "my_package.indexes:Trees", "A forest of random splits.")
     """
     return ()
 

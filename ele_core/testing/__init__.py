@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ele_core.testing.convex_sets import check_convex_set
 from ele_core.testing.decoders import check_decoder
+from ele_core.testing.indexes import check_index
 from ele_core.testing.input_spaces import check_input_space
 from ele_core.testing.learners import check_regressor, check_surrogate
 from ele_core.testing.networks import check_backbone, check_encoder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         DecoderContract,
         EncoderContract,
         FileReaderContract,
+        IndexContract,
         InputSpaceContract,
         OutputSpaceContract,
         ProposerContract,
@@ -36,6 +38,7 @@ __all__ = [
     "DecoderContract",
     "EncoderContract",
     "FileReaderContract",
+    "IndexContract",
     "InputSpaceContract",
     "LinearSurrogate",
     "NotApplicable",
@@ -51,6 +54,7 @@ __all__ = [
     "check_decoder",
     "check_encoder",
     "check_file_reader",
+    "check_index",
     "check_input_space",
     "check_output_space",
     "check_proposer",

@@ -14,6 +14,7 @@ from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Surrogate
 from ele_core.plugins import HOOKS, Record, Registry, registry
 from ele_core.testing.decoders import DECODER_CHECKS
+from ele_core.testing.indexes import INDEX_CHECKS, built, sample_vectors
 from ele_core.testing.input_spaces import INPUT_CHECKS
 from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
@@ -36,6 +37,7 @@ SUITES: Mapping[Kind, Sequence[Check]] = {
     "regressor": REGRESSOR_CHECKS,
     "proposer": PROPOSER_CHECKS,
     "decoder": DECODER_CHECKS,
+    "index": INDEX_CHECKS,
     "task": TASK_CHECKS,
     "reader": READER_CHECKS,
 }
@@ -111,6 +113,9 @@ class Choosing:
         decoder: Decoder = self._create()
         decoder.accepts(surrogate.energy(torch.zeros(0, surrogate.dim)))
         return decoder
+
+    def _index(self) -> Subject:
+        return self._subject((built(self._create(sample_vectors())),))
 
     def _task(self) -> Subject:
         return self._subject((self._create(),))

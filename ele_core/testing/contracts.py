@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Proposer, Regressor, Surrogate
+from ele_core.interfaces import Decoder, Encoder, Index, InputSpace, OutputSpace, Proposer, Regressor, Surrogate
 from ele_core.networks import Backbone
 from ele_core.sources import FileReader, Task
 from ele_core.testing.decoders import DECODER_CHECKS
+from ele_core.testing.indexes import INDEX_CHECKS, built, sample_vectors
 from ele_core.testing.input_spaces import INPUT_CHECKS
 from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
 from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
@@ -19,7 +20,7 @@ from ele_core.testing.proposers import PROPOSER_CHECKS
 from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
 from ele_core.testing.samples import LinearSurrogate, ready, sample_problem
 from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
-from ele_core.types import Problem
+from ele_core.types import Problem, StoredVectors
 
 
 class Contract:
@@ -207,6 +208,23 @@ class DecoderContract(Contract):
 
     def subject(self) -> Sequence[Any]:
         return self.decoder(), self.problem()
+
+
+class IndexContract(Contract):
+    """Tests of every law of an index; write `index`."""
+
+    checks = INDEX_CHECKS
+
+    def vectors(self) -> StoredVectors:
+        """The vectors to search; by default a few thousand in groups."""
+        return sample_vectors()
+
+    def index(self, vectors: StoredVectors) -> Index:
+        """The index to check."""
+        raise NotImplementedError("write `def index(self, vectors)`, which returns the index to check")
+
+    def subject(self) -> Sequence[Any]:
+        return (built(self.index(self.vectors())),)
 
 
 class FileReaderContract(Contract):

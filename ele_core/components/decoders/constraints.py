@@ -17,6 +17,8 @@ from ele_core.types import Decoding, Problem
 
 JUDGED = 32
 """Structures of an input that are judged at a time, those of least energy, if its constraint is costly to judge."""
+AT_ONCE = 1 << 17
+"""Candidates that are judged at once: bounds the memory."""
 REMEMBERED = 256
 """Constraints whose satisfying candidates are kept."""
 
@@ -103,7 +105,9 @@ def satisfying_rows(problem: Problem, constraint: Any) -> Tensor:
     if name not in known:
         if len(known) >= REMEMBERED:
             del known[next(iter(known))]
-        known[name] = problem.rules.satisfies(problem.candidates.batch, constraint).nonzero().flatten().cpu()
+        parts = problem.candidates.batch.chunks(AT_ONCE)
+        kept = [problem.rules.satisfies(part, constraint).cpu() for part in parts]
+        known[name] = torch.cat(kept).nonzero().flatten()
     return known[name]
 
 

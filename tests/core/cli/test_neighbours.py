@@ -1,4 +1,4 @@
-"""`ele neighbours`: what it finds, what it keeps in a cache, and what it refuses."""
+"""`ele neighbours`: what it finds, and what it refuses."""
 
 import json
 
@@ -84,42 +84,6 @@ def test_tables_are_written_in_the_format_of_the_suffix(ele, trained_run, files,
     assert fails(ele("neighbours", trained_run, *files, "-o", "found.npz"), 1, "not written as .npz")
 
 
-@pytest.mark.parametrize("half", [[], ["--half"]])
-def test_the_second_search_reads_embeddings_from_the_cache(ele, trained_run, files, expected, monkeypatch, half):
-    command = ["neighbours", trained_run, *files, "-k", "3", "--cache", "kept", *half]
-    first = ele(*command)
-    monkeypatch.setattr(objects.OutputFile, "chunks", None)  # embedding again would fail
-    second = ele(*command)
-    assert first.out == second.out
-    assert "read from kept (float" in second.err
-    assert "8 rows, 1 left out" in second.err
-    found = rows_of(second.out)
-    if not half:
-        assert same(found, expected)
-    np.testing.assert_allclose([row[3] for row in found], [row[3] for row in expected], atol=2e-3)
-
-
-def test_a_cache_of_something_else_is_refused(ele, trained_run, files, tmp_path):
-    command = ["neighbours", trained_run, *files, "--cache", "kept"]
-    assert ele(*command).code == 0
-    with (tmp_path / "kept" / "embeddings.bin").open("ab") as stream:
-        stream.write(b"x")
-    assert fails(ele(*command), 1, "kept: damaged")
-    with (tmp_path / "among.csv").open("a") as stream:
-        stream.write("n,1\n")
-    assert fails(ele(*command), 1, "kept: holds embeddings of another file, column or model.")
-    assert fails(ele(*command[:-1], "."), 1, ".: the folder is not empty, and it is no cache.")
-
-
-def test_an_interrupted_search_leaves_no_cache(ele, trained_run, files, tmp_path, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("ele_core.numerics.nearest.Nearest.add", stop)
-    assert ele("neighbours", trained_run, *files, "--cache", "kept").code == 130
-    assert not [path for path in tmp_path.iterdir() if "kept" in path.name]
-
-
 @pytest.mark.parametrize(
     ("changed", "code", "words"),
     [
@@ -133,8 +97,7 @@ def test_an_interrupted_search_leaves_no_cache(ele, trained_run, files, tmp_path
         (["objects.txt", "--among", "among.csv"], 1, "among.csv: none of its 8 rows is a structure of this model."),
         (["objects.txt", "--among", "among.csv", "--among-column", "digit"], 1, "did you mean 'digits'?"),
         (["among.csv"], 1, "8 rows cannot be used, and no row is left"),
-        (["objects.txt", "--cache", "kept"], 2, "describe the file of --among: give it too."),
-        (["objects.txt", "--among", "among.csv", "--half"], 2, "--half says how --cache keeps embeddings"),
+        (["objects.txt", "--among-column", "digits"], 2, "--among-column describes the file of --among: give one."),
         (["objects.txt", "-k", "0"], 2, "0 is not in the range"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Indexes: the nearest of many vectors."""
