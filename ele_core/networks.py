@@ -43,6 +43,11 @@ class Backbone(Component, nn.Module, ABC):
         output = self(batch)
         return output, output[:, None], torch.ones(len(output), 1, dtype=torch.bool, device=output.device)
 
+    def tokens(self, batch: Any) -> Tensor:
+        """The token (B, L) at each of the first L states, if inputs have tokens: its place in their `names`."""
+        found: Tensor = batch.tokens
+        return found
+
 
 class NetworkLearner(Learner):
     """A learner that learns only the weights of `network`; use it as in `class Mine(NetworkLearner, Surrogate)`."""

@@ -47,12 +47,17 @@ def ele_surrogates() -> Iterator[Record]:
 
 @hookimpl
 def ele_input_spaces() -> Iterator[Record]:
-    """Texts, vectors, sets of features and pictures."""
+    """Texts, vectors, sets of features and pictures, and several of them at once."""
     yield Record(
         "text", "ele_core.components.inputs.text:TextInput", "Texts, cut into tokens by a vocabulary learned from them."
     )
     yield Record("vector", "ele_core.components.inputs.vector:VectorInput", "Vectors of numbers, standardised.")
     yield Record("bits", "ele_core.components.inputs.bits:BitsInput", "Sets of numbered features with counts.")
+    yield Record(
+        "columns",
+        "ele_core.components.inputs.columns:ColumnsInput",
+        "Several columns of different kinds, each with an input space of its own.",
+    )
     yield Record("image", "ele_core.components.inputs.image:ImageInput", "Pictures of one size: PNG files or arrays.")
 
 
@@ -72,6 +77,11 @@ def ele_backbones() -> Iterator[Record]:
         "bag",
         "ele_core.components.backbones.bag:BagBackbone",
         "The sum of learned vectors of features, then residual layers.",
+    )
+    yield Record(
+        "columns",
+        "ele_core.components.backbones.columns:ColumnsBackbone",
+        "One network for each of several columns, their outputs joined.",
     )
     yield Record(
         "convolution",

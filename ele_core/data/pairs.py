@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from ele_core.data.dataset import DataSet
 from ele_core.data.objects import Objects, parse_cells, parse_inputs, readers, reading, refuse
 from ele_core.data.truths import Truths, examples
 from ele_core.errors import DataError
-from ele_core.files.columns import Cell, cell_text, describe_columns
+from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
@@ -52,7 +52,7 @@ def read_examples(
     reading(file, context.monitor)
     table = read_table(file, wanted, readers(config.registry))
     context.monitor.message(describe_columns(table, wanted))
-    left, right = (table.cells(places) for places in table.places(wanted))
+    left, right = table.read(wanted)
     inputs.read_beside(file)
     values, parsed = parse_pairs(inputs, space.texts.parse, left, right, context)
     y = parsed.pack(space.pack, lambda row: cell_text(right[row]))
@@ -72,14 +72,21 @@ def input_texts(file: str, config: RunConfig, inputs: InputSpace[Any]) -> list[s
     wanted = columns_of(config)
     table = read_table(file, wanted, readers(config.registry))
     inputs.read_beside(file)
-    found = parse_inputs(inputs, table.cells(table.places(wanted)[0]))
+    found = parse_inputs(inputs, table.read(wanted)[0])
     return [inputs.format(value) for value in found.values]
 
 
-def columns_of(config: RunConfig) -> list[str | int]:
+def columns_of(config: RunConfig) -> list[Column]:
     """The columns of inputs and outputs, by default the first and the last."""
-    options = config.data
-    return [(options and options.input) or FIRST, (options and options.output) or LAST]
+    return [trained_column(config) or FIRST, (config.data and config.data.output) or LAST]
+
+
+def trained_column(config: RunConfig) -> str | tuple[str, ...] | None:
+    """The column of inputs that was named for the training, or the columns that its input space reads."""
+    if config.data and config.data.input:
+        return config.data.input
+    space: type[InputSpace[Any]] = config.registry.get("input", config.input.name)
+    return tuple(config.input.options.get("columns", ())) or None if space.reads == "columns" else None
 
 
 # -- cells that are vectors of numbers ----------------------------------------------------------------------------
@@ -114,6 +121,12 @@ def are_arrays(cells: Sequence[Any]) -> bool:
     )
 
 
+def are_columns(cells: Sequence[Any]) -> bool:
+    """Whether inputs are values of several columns, by name; unreadable rows of a file do not count."""
+    rows = [cell for cell in sample(cells) if not isinstance(cell, Unreadable)]
+    return bool(rows) and all(isinstance(row, Mapping) and row and all(isinstance(k, str) for k in row) for row in rows)
+
+
 def sample(cells: Sequence[Any]) -> list[Any]:
     """Every so many cells of a column, about `LOOKED_AT` of them."""
     return [cells[row] for row in range(0, len(cells), max(1, len(cells) // LOOKED_AT))]
@@ -131,9 +144,9 @@ def numbers(cell: Any) -> np.typing.NDArray[np.float64] | None:
 
 
 def array(value: Any) -> np.typing.NDArray[np.float64] | None:
-    """The numbers of a one-dimensional array or sequence; None if it is anything else."""
+    """The numbers of a one-dimensional array or sequence, or one number; None if it is anything else."""
     try:
-        found = np.asarray(value)
+        found = np.atleast_1d(np.asarray(value))
     except (TypeError, ValueError):  # such as lists of different lengths
         return None
     return found.astype(np.float64) if found.ndim == 1 and found.dtype.kind in "fiub" else None
