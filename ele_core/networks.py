@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,10 @@ from ele_core.interfaces import InputSpace, Learner
 
 class Backbone(Component, nn.Module, ABC):
     """A network on inputs. Built as `Backbone(config, inputs, dim)`, after `inputs.fit`."""
+
+    spread: ClassVar[bool] = False
+    """Whether states are spread evenly over an input: place p of P of an output is beside the p-th of P equal spans of
+    them, not beside state p."""
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], dim: int) -> None:
         nn.Module.__init__(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -119,6 +120,66 @@ def are_arrays(cells: Sequence[Any]) -> bool:
         getattr(cell, "ndim", 0) > 1 and getattr(getattr(cell, "dtype", None), "kind", "") in "fiub"
         for cell in looked_at
     )
+
+
+LEAST_TIMES, NEAR, ALIKE = 32, 4, 0.25
+"""A vector of at least so many numbers is a signal if numbers up to so many places apart are this much more alike (by
+their correlation) than any two numbers."""
+
+
+def looks_like_signals(cells: Sequence[Any]) -> str:
+    """Why cells are series of numbers over time; empty if they are not. Of a long column, a thousand are looked at.
+
+    They are if their lengths differ, if they have channels, or if neighbours are much more alike than other numbers.
+    Whole numbers in texts of different lengths are not, as they may be words; nor are arrays that may be pictures.
+    """
+    looked_at = sample(cells)
+    rows = [row for row in map(series, looked_at) if row is not None]
+    if not rows or len(rows) < len(looked_at) or len({row.shape[1] for row in rows}) > 1:
+        return ""
+    arrays = getattr(looked_at[0], "ndim", 0) > 1
+    bounded = all(row.min() >= 0 and row.max() <= 1 for row in rows)
+    if arrays and (bounded or looked_at[0].dtype.kind != "f"):
+        return ""
+    if len({len(row) for row in rows}) > 1:
+        texts = any(isinstance(cell, str) for cell in looked_at)
+        whole = texts and all((row == np.round(row)).all() for row in rows)
+        return "" if whole else "all are numbers, and their lengths differ"
+    if rows[0].shape[1] > 1:
+        return f"all are numbers of {rows[0].shape[1]} channels"
+    near, other = likeness(np.stack(rows)[:, :, 0]) if len(rows[0]) >= LEAST_TIMES else (0.0, 0.0)
+    return f"neighbours are alike (correlation {near:.2f}, of any two {other:.2f})" if near - other > ALIKE else ""
+
+
+def likeness(matrix: np.typing.NDArray[np.float64]) -> tuple[float, float]:
+    """The mean correlation of columns of `matrix` (N, D) at the best of a few small distances, and of any two."""
+    centred = matrix - matrix.mean(axis=0)
+    deviation = centred.std(axis=0)
+    used = deviation > 1e-9 * np.abs(matrix).max(axis=0)
+    if used.sum() <= NEAR:
+        return 0.0, 0.0
+    scaled = centred[:, used] / deviation[used]
+    near = max(abs(float((scaled[:, apart:] * scaled[:, :-apart]).mean())) for apart in range(1, NEAR + 1))
+    count = scaled.shape[1]
+    return near, float((scaled.sum(axis=1) ** 2 - (scaled**2).sum(axis=1)).mean() / (count * (count - 1)))
+
+
+def series(cell: Any) -> np.typing.NDArray[np.float64] | None:
+    """The numbers of a cell over time (T, C), of two times at least; None if it is anything else."""
+    if isinstance(cell, str) and cell.replace(" ", "").startswith("[["):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    found = numbers(cell)
+    if found is None and not isinstance(cell, str):
+        try:
+            found = np.asarray(cell, dtype=np.float64)
+        except (TypeError, ValueError):
+            return None
+    if found is None or found.ndim not in (1, 2) or len(found) < 2 or not found.size:
+        return None
+    return found[:, None] if found.ndim == 1 else found
 
 
 def are_columns(cells: Sequence[Any]) -> bool:

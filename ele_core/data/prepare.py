@@ -20,6 +20,7 @@ from ele_core.data.pairs import (
     are_arrays,
     are_columns,
     are_single_numbers,
+    looks_like_signals,
     looks_like_vectors,
     parse_pairs,
     sample,
@@ -145,7 +146,7 @@ def input_space(config: RunConfig, choice: Choice) -> InputSpace[Any]:
 
 
 def input_for(config: RunConfig, values: Sequence[Any]) -> Choice:
-    """Return the input space for these values: one for columns, vectors or arrays if all are such.
+    """Return the input space for these values: one for columns, signals, vectors or arrays if all are such.
 
     If the user chose one, it is that; for columns, the user may choose those of some of them.
     """
@@ -160,8 +161,12 @@ def input_for(config: RunConfig, values: Sequence[Any]) -> Choice:
 
 
 def better_input(registry: Registry, values: Sequence[Any]) -> str:
-    """Return the name of the input space for values that are vectors or arrays; empty if they are not."""
+    """Return the name of the input space for values that are signals, vectors or arrays; empty if they are not."""
     better: list[str] = []
+    if looks_like_signals(values) and looks_like_vectors(values) != "binary":
+        better = [name for name, space in registry.usable("input").items() if space.reads == "signals by default"]
+    if better:
+        return better[0]
     if are_arrays(values):
         better = [name for name, space in registry.usable("input").items() if space.reads == "arrays"]
     elif (found := looks_like_vectors(values)) is not None:
@@ -280,7 +285,7 @@ def load_file(
     warning = numbers_as_text(inputs, left, config.registry)
     if options.any_truth is None:
         repeats = "\n".join(filter(None, [repeats, note_on_repeats(values, texts)]))
-    as_read = read_as(choice, config.input, left)
+    as_read = read_as(choice, config.input, left, config.registry)
     columns = describe_columns(table, wanted), note_on_identifiers(table, wanted)
     notes = *columns, as_read, warning, repeats, described(space), lost
     data = DataSet(
@@ -363,7 +368,7 @@ def described(space: OutputSpace[Any, Any]) -> str:
     return f"output: {said}" if (said := space.show.describe()) else ""
 
 
-def read_as(chosen: Choice, given: Choice, values: Sequence[Cell]) -> str:
+def read_as(chosen: Choice, given: Choice, values: Sequence[Cell], registry: Registry) -> str:
     """A line on the input space, if it was chosen because of the data."""
     if columns := chosen.options.get("columns"):
         each = ", ".join(f"'{column}' as {as_table(own)['name']}" for column, own in columns.items())
@@ -371,6 +376,9 @@ def read_as(chosen: Choice, given: Choice, values: Sequence[Cell]) -> str:
     if chosen.name == given.name:
         return ""
     kind = looks_like_vectors(values)
+    if kind != "binary" and (why := looks_like_signals(values)):
+        other = [given.name] if kind is None else for_vectors(registry)
+        return f"input: read as '{chosen.name}', because {why}; otherwise: --set input={other[0]}"
     what = {"binary": "vectors of 0 and 1", "numbers": "vectors of numbers", None: "arrays of numbers"}[kind]
     return f"input: read as '{chosen.name}', because all are {what}; otherwise: --set input={given.name}"
 
