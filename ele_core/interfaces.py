@@ -391,8 +391,7 @@ class InputSpace(Component, ABC, Generic[X]):
         """For each input a short reason why it is unlike all that `fit` saw, or an empty text: trust it less."""
         return [""] * len(values)
 
-    @classmethod
-    def defaults(cls, pairs: int) -> dict[str, Any]:
+    def defaults(self, pairs: int) -> dict[str, Any]:
         """Options that suit so many pairs, if the user gives none: `backbone`, a table with a name, and `kernel`."""
         return {}
 

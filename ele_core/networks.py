@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,10 @@ from ele_core.interfaces import InputSpace, Learner
 
 class Backbone(Component, nn.Module, ABC):
     """A network on inputs. Built as `Backbone(config, inputs, dim)`, after `inputs.fit`."""
+
+    spread: ClassVar[bool] = False
+    """Whether states are spread evenly over an input: place p of P of an output is beside the p-th of P equal spans of
+    them, not beside state p."""
 
     def __init__(self, config: ComponentConfig | None, inputs: InputSpace[Any], dim: int) -> None:
         nn.Module.__init__(self)
@@ -42,6 +46,11 @@ class Backbone(Component, nn.Module, ABC):
         """
         output = self(batch)
         return output, output[:, None], torch.ones(len(output), 1, dtype=torch.bool, device=output.device)
+
+    def tokens(self, batch: Any) -> Tensor:
+        """The token (B, L) at each of the first L states, if inputs have tokens: its place in their `names`."""
+        found: Tensor = batch.tokens
+        return found
 
 
 class NetworkLearner(Learner):

@@ -47,18 +47,26 @@ def ele_surrogates() -> Iterator[Record]:
 
 @hookimpl
 def ele_input_spaces() -> Iterator[Record]:
-    """Texts, vectors, sets of features and pictures."""
+    """Texts, vectors, signals, sets of features and pictures, and several of them at once."""
     yield Record(
         "text", "ele_core.components.inputs.text:TextInput", "Texts, cut into tokens by a vocabulary learned from them."
     )
     yield Record("vector", "ele_core.components.inputs.vector:VectorInput", "Vectors of numbers, standardised.")
+    yield Record(
+        "signal", "ele_core.components.inputs.signal:SignalInput", "Series of numbers over time, of any length."
+    )
     yield Record("bits", "ele_core.components.inputs.bits:BitsInput", "Sets of numbered features with counts.")
+    yield Record(
+        "columns",
+        "ele_core.components.inputs.columns:ColumnsInput",
+        "Several columns of different kinds, each with an input space of its own.",
+    )
     yield Record("image", "ele_core.components.inputs.image:ImageInput", "Pictures of one size: PNG files or arrays.")
 
 
 @hookimpl
 def ele_backbones() -> Iterator[Record]:
-    """Networks on texts, on vectors, on sets of features and on pictures."""
+    """Networks on texts, on vectors, on signals, on sets of features and on pictures, and on several of them."""
     yield Record(
         "gru",
         "ele_core.components.backbones.gru:GRUBackbone",
@@ -74,9 +82,19 @@ def ele_backbones() -> Iterator[Record]:
         "The sum of learned vectors of features, then residual layers.",
     )
     yield Record(
+        "columns",
+        "ele_core.components.backbones.columns:ColumnsBackbone",
+        "One network for each of several columns, their outputs joined.",
+    )
+    yield Record(
         "convolution",
         "ele_core.components.backbones.convolution:ConvolutionBackbone",
         "A residual convolutional network on pictures.",
+    )
+    yield Record(
+        "convolution-1d",
+        "ele_core.components.backbones.convolution_1d:Convolution1dBackbone",
+        "A residual convolutional network over time, on signals.",
     )
 
 

@@ -27,11 +27,12 @@ configuration."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-Reads = Literal["texts", "vectors", "vectors by default", "bits by default", "arrays"]
+Reads = Literal["texts", "vectors", "vectors by default", "bits by default", "arrays", "signals by default", "columns"]
 """What an input space takes: "texts", only what its `parse` gives; "vectors", also arrays of numbers (D,), if the user
 chooses it; "vectors by default", the same, and it is chosen for inputs that are vectors; "bits by default", the same,
-and it is chosen for vectors of 0 and 1; "arrays", also arrays of two dimensions and more, such as pictures. Vectors of
-a file are texts for a space that does not take them."""
+and it is chosen for vectors of 0 and 1; "arrays", also arrays of two dimensions and more, such as pictures; "signals
+by default", also arrays (T,) and (T, C) of any length, and it is chosen for series of numbers over time; "columns",
+mappings from the names of columns to values. Vectors of a file are texts for a space that does not take them."""
 
 
 class Choice(BaseModel):

@@ -333,7 +333,11 @@ def source_or_data(on_error: str) -> Decorator:
             help="Your own pairs: .csv, .tsv, .jsonl, .parquet, .npz, .smi, plain lines or what a plugin reads.",
         )
         @click.option(
-            "--input", metavar="COLUMNS", help="Column of the inputs, or several: a,b or b0:b9 [default: the first]."
+            "--input",
+            metavar="COLUMNS",
+            multiple=True,
+            help="Column of the inputs, or several joined into a vector: a,b or b0:b9 [default: the first]. Repeat it "
+            "for columns of different kinds, each read by itself.",
         )
         @click.option("--output", metavar="COLUMN", help="Column of the outputs [default: the last].")
         @click.option(
@@ -359,6 +363,7 @@ def source_or_data(on_error: str) -> Decorator:
             from ele_core.config import merge
 
             columns = {name: kwargs.pop(name) for name in ("input", "output", "on_error")}
+            columns["input"] = as_column(columns["input"])
             if data is None and source is not None and is_table(source):
                 source, data = None, source
             if data is None and any(columns.values()):
@@ -376,6 +381,11 @@ def source_or_data(on_error: str) -> Decorator:
         return merged
 
     return decorate
+
+
+def as_column(given: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    """The columns of `--input`: None if there are none, a text if there is one."""
+    return given[0] if len(given) == 1 else given or None
 
 
 def chosen_source(source: str | None, output_space: str | None, data: str | None) -> str | dict[str, Any]:

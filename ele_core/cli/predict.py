@@ -124,6 +124,7 @@ def predict(
     ele predict run millions.csv.gz --shard 2/8 -o predictions/
     """
     from ele_core.data.objects import readers, reading
+    from ele_core.data.pairs import trained_column
     from ele_core.display.text import harmless
     from ele_core.errors import ConfigError, DataError
     from ele_core.files.tables import FIRST, read_table
@@ -147,7 +148,7 @@ def predict(
         model = opened.model(overrides)
         console.configuration(model.config)
         known = readers(model.config.registry)
-        trained = model.config.data.input if model.config.data else None
+        trained = trained_column(model.config)
         reading(file, console.monitor())
         source = InputFile.open(file, known, column, trained, only_new=only_new)
         if file != "-":

@@ -88,6 +88,8 @@ def _strings_below(cls: type) -> dict[str, str]:
 def _show_type(field: FieldInfo, shape: Shape) -> str:
     if shape.kind is not None:
         return HOOKS[shape.kind].singular + (" | none" if shape.nullable else "")
+    if shape.each is not None:
+        return f"table of {HOOKS[shape.each].plural}"
     return " | ".join(_show_one_type(part) for part, _ in union_parts(field.annotation))
 
 

@@ -47,6 +47,8 @@ CALIBRATED_FROM = 1000
 """Training pairs of the user's own from which on some are set aside for the calibration."""
 BARE = {"input": "text", "surrogate": "contrastive", "regressor": "neural", "decoder": "candidates"}
 """The components of a task that does not name them."""
+COLUMNS = "columns"
+"""The input space for several columns, each read by itself."""
 
 Sections = dict[str, Any]
 
@@ -186,15 +188,21 @@ def recipe_sections(name: str, given: Mapping[str, Any], facts: Facts | None, re
         chosen = task if task is not None and task["name"] == name else {"name": name}
         sections = {**BARE, **task_sections(chosen, registry, own)}
         sections.pop("output", None)
-        sections["input"] = BARE["input"]
+        sections["input"] = input_of(given)
     else:
         recipe = RECIPES[name]
-        sections = {"input": BARE["input"], **recipe.components, **(recipe.sized(facts, registry) if facts else {})}
+        sections = {"input": input_of(given), **recipe.components, **(recipe.sized(facts, registry) if facts else {})}
         if "name" not in tabled(given.get("decoder")) and "selection" not in given:
             sections["selection"] = {"decoders": list(recipe.tried)}
     if facts is not None:
         sections |= {"input": as_table(facts.input), "calibration": {"pairs": facts.calibration}}
     return {**sections, **spaces}
+
+
+def input_of(given: Mapping[str, Any]) -> str:
+    """Return the input space of a run, as far as it is known before data are read."""
+    columns = tabled(given.get("data")).get("input")
+    return BARE["input"] if columns is None or isinstance(columns, str) else COLUMNS
 
 
 def default_components(name: str | None, registry: Registry) -> Sections:

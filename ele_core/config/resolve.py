@@ -72,7 +72,7 @@ def validate(
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merge tables key by key; `over` takes precedence, and replaces `base` if it names another component."""
-    if "name" in base and "name" in over and base["name"] != over["name"]:
+    if isinstance(base.get("name"), str) and isinstance(over.get("name"), str) and base["name"] != over["name"]:
         return dict(over)
     return {**base, **{key: _merge_values(base.get(key), value) for key, value in over.items()}}
 
@@ -86,12 +86,16 @@ def as_table(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What a field of a configuration holds: a choice of a `kind`, a nested table `model`, or else a plain value."""
+    """What a field of a configuration holds: a choice of a `kind`, a nested table `model`, or else a plain value.
+
+    `each`: a table of choices of this kind, under names of the user's.
+    """
 
     kind: Kind | None
     model: type[BaseModel] | None
     nullable: bool
     inferred: bool
+    each: Kind | None = None
 
     @classmethod
     def of(cls, field: FieldInfo) -> Shape:
@@ -101,11 +105,14 @@ class Shape:
         kinds = [mark.kind for mark in marks if isinstance(mark, Takes)]
         types = [part for part, _ in parts]
         models = [part for part in types if isinstance(part, type) and issubclass(part, BaseModel)]
+        tables = [union_parts(get_args(part)[1]) for part in types if get_origin(part) is dict]
+        inner = [mark.kind for table in tables for _, own in table for mark in own if isinstance(mark, Takes)]
         return cls(
             kind=kinds[0] if kinds else None,
             model=models[0] if len(models) == 1 and models[0] is not Choice else None,
             nullable=NoneType in types,
             inferred=any(isinstance(mark, Inferred) for mark in marks),
+            each=inner[0] if inner else None,
         )
 
 
@@ -178,6 +185,8 @@ class _Check:
         shape = Shape.of(field)
         if isinstance(given, str) and given == NONE and shape.nullable:
             return None
+        if shape.each is not None and isinstance(given, Mapping):
+            return {str(key): self._choice(shape.each, own, _join(path, str(key)), False) for key, own in given.items()}
         if shape.kind is None and shape.model is None:
             return given
         default = PydanticUndefined if partial else field.get_default(call_default_factory=True, validated_data={})

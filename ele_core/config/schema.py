@@ -33,9 +33,10 @@ class DataConfig(ComponentConfig):
 
     file: str
     """The file of input and output pairs."""
-    input: str | None = None
-    """The column of inputs, or several: `a,b,c`, or `b0:b9` for all from `b0` to `b9`; by default the first that is not
-    the output."""
+    input: str | tuple[str, ...] | None = None
+    """The column of inputs, or several that are joined into a vector: `a,b,c`, or `b0:b9` for all from `b0` to `b9`; by
+    default the first that is not the output. A list of columns is read by the input space `columns`, each by itself.
+    """
     output: str | None = None
     """The column of outputs; by default the last."""
     extra: str | None = None
@@ -160,9 +161,11 @@ def _components(config: BaseModel, path: str, registry: Registry) -> Iterator[tu
     for name, field in type(config).model_fields.items():
         value, shape = getattr(config, name), Shape.of(field)
         here = f"{path}.{name}" if path else name
-        if shape.kind is not None and isinstance(value, Choice):
-            yield shape.kind, value.name
-            yield from _components(resolve(shape.kind, value, here, registry)[1], here, registry)
+        kind, chosen = shape.kind or shape.each, value.values() if shape.each is not None else [value]
+        if kind is not None and value is not None:
+            for choice in chosen:
+                yield kind, choice.name
+                yield from _components(resolve(kind, choice, here, registry)[1], here, registry)
         elif isinstance(value, BaseModel):
             yield from _components(value, here, registry)
 

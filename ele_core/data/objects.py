@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -113,9 +113,12 @@ class Objects:
 
 
 def parse_cells(
-    parse: Callable[[str], Any], cells: Sequence[Cell], rows: Iterable[int] | None = None, *, vectors: bool = False
+    parse: Callable[[Any], Any], cells: Sequence[Cell], rows: Iterable[int] | None = None, *, vectors: bool = False
 ) -> Objects:
-    """Parse the cells at `rows`, by default all; with `vectors=True`, a cell that is not text is an object already."""
+    """Parse the cells at `rows`, by default all; with `vectors=True`, an array is an object already.
+
+    The cells of several columns are then parsed as they are, not as one text.
+    """
     found: list[int] = []
     values: list[Any] = []
     rejected: list[Rejected] = []
@@ -126,10 +129,10 @@ def parse_cells(
         try:
             if isinstance(cell, Unreadable):
                 raise DataError(cell.reason)
-            values.append(parse(cell) if isinstance(cell, str) else cell)
+            values.append(parse(cell) if isinstance(cell, str | Mapping) else cell)
             found.append(row)
         except DataError as error:
-            rejected.append(Rejected(row, str(cell), error.reason))
+            rejected.append(Rejected(row, cell_text(cell), error.reason))
     return Objects(found, values, rejected)
 
 

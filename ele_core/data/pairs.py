@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from ele_core.data.dataset import DataSet
 from ele_core.data.objects import Objects, parse_cells, parse_inputs, readers, reading, refuse
 from ele_core.data.truths import Truths, examples
 from ele_core.errors import DataError
-from ele_core.files.columns import Cell, cell_text, describe_columns
+from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
@@ -52,7 +53,7 @@ def read_examples(
     reading(file, context.monitor)
     table = read_table(file, wanted, readers(config.registry))
     context.monitor.message(describe_columns(table, wanted))
-    left, right = (table.cells(places) for places in table.places(wanted))
+    left, right = table.read(wanted)
     inputs.read_beside(file)
     values, parsed = parse_pairs(inputs, space.texts.parse, left, right, context)
     y = parsed.pack(space.pack, lambda row: cell_text(right[row]))
@@ -72,14 +73,21 @@ def input_texts(file: str, config: RunConfig, inputs: InputSpace[Any]) -> list[s
     wanted = columns_of(config)
     table = read_table(file, wanted, readers(config.registry))
     inputs.read_beside(file)
-    found = parse_inputs(inputs, table.cells(table.places(wanted)[0]))
+    found = parse_inputs(inputs, table.read(wanted)[0])
     return [inputs.format(value) for value in found.values]
 
 
-def columns_of(config: RunConfig) -> list[str | int]:
+def columns_of(config: RunConfig) -> list[Column]:
     """The columns of inputs and outputs, by default the first and the last."""
-    options = config.data
-    return [(options and options.input) or FIRST, (options and options.output) or LAST]
+    return [trained_column(config) or FIRST, (config.data and config.data.output) or LAST]
+
+
+def trained_column(config: RunConfig) -> str | tuple[str, ...] | None:
+    """The column of inputs that was named for the training, or the columns that its input space reads."""
+    if config.data and config.data.input:
+        return config.data.input
+    space: type[InputSpace[Any]] = config.registry.get("input", config.input.name)
+    return tuple(config.input.options.get("columns", ())) or None if space.reads == "columns" else None
 
 
 # -- cells that are vectors of numbers ----------------------------------------------------------------------------
@@ -114,6 +122,72 @@ def are_arrays(cells: Sequence[Any]) -> bool:
     )
 
 
+LEAST_TIMES, NEAR, ALIKE = 32, 4, 0.25
+"""A vector of at least so many numbers is a signal if numbers up to so many places apart are this much more alike (by
+their correlation) than any two numbers."""
+
+
+def looks_like_signals(cells: Sequence[Any]) -> str:
+    """Why cells are series of numbers over time; empty if they are not. Of a long column, a thousand are looked at.
+
+    They are if their lengths differ, if they have channels, or if neighbours are much more alike than other numbers.
+    Whole numbers in texts of different lengths are not, as they may be words; nor are arrays that may be pictures.
+    """
+    looked_at = sample(cells)
+    rows = [row for row in map(series, looked_at) if row is not None]
+    if not rows or len(rows) < len(looked_at) or len({row.shape[1] for row in rows}) > 1:
+        return ""
+    arrays = getattr(looked_at[0], "ndim", 0) > 1
+    bounded = all(row.min() >= 0 and row.max() <= 1 for row in rows)
+    if arrays and (bounded or looked_at[0].dtype.kind != "f"):
+        return ""
+    if len({len(row) for row in rows}) > 1:
+        texts = any(isinstance(cell, str) for cell in looked_at)
+        whole = texts and all((row == np.round(row)).all() for row in rows)
+        return "" if whole else "all are numbers, and their lengths differ"
+    if rows[0].shape[1] > 1:
+        return f"all are numbers of {rows[0].shape[1]} channels"
+    near, other = likeness(np.stack(rows)[:, :, 0]) if len(rows[0]) >= LEAST_TIMES else (0.0, 0.0)
+    return f"neighbours are alike (correlation {near:.2f}, of any two {other:.2f})" if near - other > ALIKE else ""
+
+
+def likeness(matrix: np.typing.NDArray[np.float64]) -> tuple[float, float]:
+    """The mean correlation of columns of `matrix` (N, D) at the best of a few small distances, and of any two."""
+    centred = matrix - matrix.mean(axis=0)
+    deviation = centred.std(axis=0)
+    used = deviation > 1e-9 * np.abs(matrix).max(axis=0)
+    if used.sum() <= NEAR:
+        return 0.0, 0.0
+    scaled = centred[:, used] / deviation[used]
+    near = max(abs(float((scaled[:, apart:] * scaled[:, :-apart]).mean())) for apart in range(1, NEAR + 1))
+    count = scaled.shape[1]
+    return near, float((scaled.sum(axis=1) ** 2 - (scaled**2).sum(axis=1)).mean() / (count * (count - 1)))
+
+
+def series(cell: Any) -> np.typing.NDArray[np.float64] | None:
+    """The numbers of a cell over time (T, C), of two times at least; None if it is anything else."""
+    if isinstance(cell, str) and cell.replace(" ", "").startswith("[["):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    found = numbers(cell)
+    if found is None and not isinstance(cell, str):
+        try:
+            found = np.asarray(cell, dtype=np.float64)
+        except (TypeError, ValueError):
+            return None
+    if found is None or found.ndim not in (1, 2) or len(found) < 2 or not found.size:
+        return None
+    return found[:, None] if found.ndim == 1 else found
+
+
+def are_columns(cells: Sequence[Any]) -> bool:
+    """Whether inputs are values of several columns, by name; unreadable rows of a file do not count."""
+    rows = [cell for cell in sample(cells) if not isinstance(cell, Unreadable)]
+    return bool(rows) and all(isinstance(row, Mapping) and row and all(isinstance(k, str) for k in row) for row in rows)
+
+
 def sample(cells: Sequence[Any]) -> list[Any]:
     """Every so many cells of a column, about `LOOKED_AT` of them."""
     return [cells[row] for row in range(0, len(cells), max(1, len(cells) // LOOKED_AT))]
@@ -131,9 +205,9 @@ def numbers(cell: Any) -> np.typing.NDArray[np.float64] | None:
 
 
 def array(value: Any) -> np.typing.NDArray[np.float64] | None:
-    """The numbers of a one-dimensional array or sequence; None if it is anything else."""
+    """The numbers of a one-dimensional array or sequence, or one number; None if it is anything else."""
     try:
-        found = np.asarray(value)
+        found = np.atleast_1d(np.asarray(value))
     except (TypeError, ValueError):  # such as lists of different lengths
         return None
     return found.astype(np.float64) if found.ndim == 1 and found.dtype.kind in "fiub" else None

@@ -12,14 +12,22 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
-from ele_core.config import DataConfig, Facts, RunConfig, calibration_pairs, own_data, plan
-from ele_core.config.recipes import CALIBRATED_FROM
+from ele_core.config import DataConfig, Facts, RunConfig, as_table, calibration_pairs, own_data, plan
+from ele_core.config.recipes import BARE, CALIBRATED_FROM
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
 from ele_core.data.objects import Objects, located, pack_all, parse_cells, read_outputs, readers, reading, refuse
-from ele_core.data.pairs import are_arrays, are_single_numbers, looks_like_vectors, parse_pairs, sample
+from ele_core.data.pairs import (
+    are_arrays,
+    are_columns,
+    are_single_numbers,
+    looks_like_signals,
+    looks_like_vectors,
+    parse_pairs,
+    sample,
+)
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
-from ele_core.files.columns import Cell, Unreadable, cell_text, describe_columns, note_on_identifiers
+from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns, note_on_identifiers
 from ele_core.files.tables import FIRST, LAST, read_columns, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
@@ -138,15 +146,47 @@ def input_space(config: RunConfig, choice: Choice) -> InputSpace[Any]:
 
 
 def input_for(config: RunConfig, values: Sequence[Any]) -> Choice:
-    """Return the input space for these values: one for vectors or arrays if all are such and the user chose none."""
-    if "input" in config.given or config.task:
+    """Return the input space for these values: one for columns, signals, vectors or arrays if all are such.
+
+    If the user chose one, it is that; for columns, the user may choose those of some of them.
+    """
+    chosen = "input" in config.given or config.task is not None
+    joint = [name for name, space in config.registry.usable("input").items() if space.reads == "columns"]
+    if are_columns(values) and joint and (config.input.name in joint or not chosen):
+        return columns_for(config, joint[0], values)
+    if chosen:
         return config.input
+    better = better_input(config.registry, values)
+    return Choice(name=better) if better else config.input
+
+
+def better_input(registry: Registry, values: Sequence[Any]) -> str:
+    """Return the name of the input space for values that are signals, vectors or arrays; empty if they are not."""
     better: list[str] = []
+    if looks_like_signals(values) and looks_like_vectors(values) != "binary":
+        better = [name for name, space in registry.usable("input").items() if space.reads == "signals by default"]
+    if better:
+        return better[0]
     if are_arrays(values):
-        better = [name for name, space in config.registry.usable("input").items() if space.reads == "arrays"]
+        better = [name for name, space in registry.usable("input").items() if space.reads == "arrays"]
     elif (found := looks_like_vectors(values)) is not None:
-        better = (for_bits(config.registry) if found == "binary" else []) or for_vectors(config.registry)
-    return Choice(name=better[0]) if better else config.input
+        better = (for_bits(registry) if found == "binary" else []) or for_vectors(registry)
+    return better[0] if better else ""
+
+
+def columns_for(config: RunConfig, name: str, values: Sequence[Any]) -> Choice:
+    """Return the input space for several columns, with one for each: as given, else as its values are."""
+    rows = [row for row in sample(values) if isinstance(row, Mapping)]
+    given = dict(config.input.options.get("columns", {})) if config.input.name == name else {}
+    if unknown := [column for column in given if column not in rows[0]]:
+        what = f"no column is called '{unknown[0]}'. Columns: {', '.join(rows[0])}."
+        raise ConfigError(what, where="input.columns")
+    found = {}
+    for column in rows[0]:
+        own = [row[column] for row in rows if column in row]
+        numbers = for_vectors(config.registry) if are_single_numbers(own) else []
+        found[column] = {"name": better_input(config.registry, own) or (numbers or [BARE["input"]])[0]}
+    return Choice.model_validate({"name": name, "columns": {**found, **given}})
 
 
 def for_vectors(registry: Registry) -> list[str]:
@@ -212,15 +252,19 @@ def load_file(
     """
     options = config.data
     assert options is not None
-    wanted = [options.input or FIRST, options.output or LAST]
+    wanted: list[Column] = [options.input or FIRST, options.output or LAST]
     reading(options.file, context.monitor)
     table = read_table(options.file, wanted, readers(config.registry))
-    left, right = (table.cells(places) for places in table.places(wanted))
+    left, right = table.read(wanted)
     if left is right and len(left) and not isinstance(left[0], str):
         fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
         raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
     choice = input_for(config, left)
     inputs = fitted or input_space(config, choice)
+    if isinstance(options.input, tuple) and inputs.reads != "columns":
+        what = f"the input space '{choice.name}' reads one column, and {len(options.input)} are given."
+        fix = f"Join them, as in --input {','.join(options.input)}, or read each by itself: --set input=columns."
+        raise ConfigError(what, where="data.input", fix=fix)
     inputs.read_beside(options.file)
     space, read, parsed = read_pairs(config, inputs, left, right, context)
     outputs = parsed.pack(space.pack, lambda row: cell_text(right[row])).located(table.lines)
@@ -241,7 +285,7 @@ def load_file(
     warning = numbers_as_text(inputs, left, config.registry)
     if options.any_truth is None:
         repeats = "\n".join(filter(None, [repeats, note_on_repeats(values, texts)]))
-    as_read = read_as(choice, config.input, left)
+    as_read = read_as(choice, config.input, left, config.registry)
     columns = describe_columns(table, wanted), note_on_identifiers(table, wanted)
     notes = *columns, as_read, warning, repeats, described(space), lost
     data = DataSet(
@@ -265,6 +309,8 @@ def load_file(
 
 def pair_key(cell: Cell, text: str) -> int:
     """A number that is equal for equal rows: for the cell of the input and the text of the output."""
+    if isinstance(cell, Mapping):
+        return hash((*(pair_key(own, name) for name, own in cell.items()), text))
     return hash((cell.tobytes() if hasattr(cell, "tobytes") else str(cell), text))
 
 
@@ -322,11 +368,17 @@ def described(space: OutputSpace[Any, Any]) -> str:
     return f"output: {said}" if (said := space.show.describe()) else ""
 
 
-def read_as(chosen: Choice, given: Choice, values: Sequence[Cell]) -> str:
+def read_as(chosen: Choice, given: Choice, values: Sequence[Cell], registry: Registry) -> str:
     """A line on the input space, if it was chosen because of the data."""
+    if columns := chosen.options.get("columns"):
+        each = ", ".join(f"'{column}' as {as_table(own)['name']}" for column, own in columns.items())
+        return f"input: {each}; otherwise, as in --set input.columns.{next(iter(columns))}={BARE['input']}"
     if chosen.name == given.name:
         return ""
     kind = looks_like_vectors(values)
+    if kind != "binary" and (why := looks_like_signals(values)):
+        other = [given.name] if kind is None else for_vectors(registry)
+        return f"input: read as '{chosen.name}', because {why}; otherwise: --set input={other[0]}"
     what = {"binary": "vectors of 0 and 1", "numbers": "vectors of numbers", None: "arrays of numbers"}[kind]
     return f"input: read as '{chosen.name}', because all are {what}; otherwise: --set input={given.name}"
 

@@ -58,6 +58,8 @@ def fitting(prepared: Prepared, seconds: float, monitor: Monitor) -> dict[str, R
             found[f"Phonetisaurus (beam {Phonetisaurus.beam:,})"] = Phonetisaurus()
         elif pairs.pronounced:
             monitor.message(f"Phonetisaurus would fit these pairs: {missing('it', EXTRA, EXTRA)}")
+    elif prepared.inputs.reads == "columns":
+        monitor.message("rivals that read one text are left out: the inputs are several columns")
     return {**found, "kernel ridge with the nearest candidate": KernelRidge()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 from ele_core.errors import DataError, closest
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 FIRST, LAST = 0, -1
 """Columns by their position."""
-Wanted = Sequence[str | int]
-"""Columns to read: names, ranges (`b0:b9`) and lists (`a,b`) of names, or positions (`FIRST`, `LAST`)."""
+Column: TypeAlias = "str | int | tuple[str, ...]"
+"""What to read as one: a name, a range (`b0:b9`) or a list (`a,b`) of names, joined into a vector; a position (`FIRST`,
+`LAST`); or a tuple of names, ranges and lists, each read by itself."""
+Wanted = Sequence[Column]
+"""What to read."""
 Keep = Callable[[Sequence[str]], Collection[int]]
 """Says which columns of a header are read, by their positions."""
 
@@ -35,8 +38,8 @@ class Unreadable(str):
         return self
 
 
-Cell: TypeAlias = "str | npt.NDArray[Any]"
-"""What a space reads: a text, or a vector of numbers (D,)."""
+Cell: TypeAlias = "str | npt.NDArray[Any] | Mapping[str, Any]"
+"""What a space reads: a text, a vector of numbers (D,), or the cells of several columns by name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +76,21 @@ class Table:
         names = [self.names[place] for place in places]
         return [joined(cells, names) for cells in zip(*map(as_cells, chosen), strict=True)]
 
+    def read(self, wanted: Wanted) -> list[Sequence[Cell]]:
+        """The cells of all that is asked for."""
+        return [
+            self.side_by_side(column) if isinstance(column, tuple) and self.names else self.cells(places)
+            for column, places in zip(wanted, self.places(wanted), strict=True)
+        ]
+
+    def side_by_side(self, columns: Sequence[str]) -> Sequence[Cell]:
+        """The cells of several columns by name, one mapping per row; a row with a cell that is missing is unreadable.
+
+        A file whose columns have no names holds such mappings as JSON.
+        """
+        parts = [self.cells(find_places(name, self.names, self.file)) for name in columns]
+        return [beside(cells, columns) for cells in zip(*parts, strict=True)]
+
 
 def is_numeric(column: Sequence[Any]) -> bool:
     """Whether a column is an array of numbers, (N,) or (N, D)."""
@@ -104,10 +122,12 @@ def as_text(value: Any) -> str:
 def cell_text(cell: Cell) -> str:
     """A cell as text: the numbers of a vector with spaces between them, of a sparse one those that are not zero.
 
-    Of a picture only the shape.
+    Of a picture only the shape. Cells of several columns are a JSON object of texts.
     """
     if isinstance(cell, str | SparseVector):
         return str(cell)
+    if isinstance(cell, Mapping):
+        return json.dumps({name: cell_text(own) for name, own in cell.items()}, ensure_ascii=False)
     return " ".join(map(str, cell.tolist())) if cell.ndim == 1 else f"array of {' × '.join(map(str, cell.shape))}"
 
 
@@ -121,15 +141,36 @@ def joined(cells: Sequence[Any], names: Sequence[str]) -> str:
     return " ".join(map(cell_text, cells))
 
 
+def beside(cells: Sequence[Cell], names: Sequence[str]) -> Cell:
+    """The cells of one row by name; unreadable if one is empty or unreadable."""
+    if all(isinstance(cell, Unreadable) for cell in cells):
+        return cells[0]
+    row = dict(zip(names, cells, strict=True))
+    for name, cell in row.items():
+        if isinstance(cell, Unreadable):
+            return Unreadable.row(cell_text(row), f"column '{name}': {cell.reason}")
+        if isinstance(cell, str) and not cell.strip():
+            return Unreadable.row(cell_text(row), f"column '{name}': the cell is empty.")
+    return row
+
+
 # -- finding columns ----------------------------------------------------------------------------------------------
 
 
 def find_columns(wanted: Wanted, header: Sequence[str], file: str) -> list[list[int]]:
     """The positions of columns; `FIRST` and `LAST` count only columns that are not asked for by name."""
-    named = {name: find_places(name, header, file) for name in wanted if isinstance(name, str)}
+    named = {name: find_all(name, header, file) for name in wanted if not isinstance(name, int)}
     taken = {place for places in named.values() for place in places}
     others = [place for place in range(len(header)) if place not in taken] or list(range(len(header)))
-    return [named[name] if isinstance(name, str) else [others[name]] for name in wanted]
+    return [[others[name]] if isinstance(name, int) else named[name] for name in wanted]
+
+
+def find_all(names: str | tuple[str, ...], header: Sequence[str], file: str) -> list[int]:
+    """The positions of a name, or of several."""
+    listed = (names,) if isinstance(names, str) else names
+    if twice := next((name for place, name in enumerate(listed) if name in listed[:place]), None):
+        raise DataError(f"the column '{twice}' is given twice.", where=file, fix="Name each column once.")
+    return [place for name in listed for place in find_places(name, header, file)]
 
 
 def find_places(name: str, header: Sequence[str], file: str) -> list[int]:
@@ -174,7 +215,12 @@ def describe_columns(table: Table, wanted: Wanted) -> str:
     if not table.names:
         return ""
     places = table.places(wanted)
-    said = [named_columns(each, table.names) for each in places]
+    said = [
+        f"columns {', '.join(repr(name) for name in column)}"
+        if isinstance(column, tuple)
+        else named_columns(each, table.names)
+        for column, each in zip(wanted, places, strict=True)
+    ]
     guesses = [guessed(column, each[0], len(table.names)) for column, each in zip(wanted, places, strict=True)]
     unused = len(table.names) - len({place for each in places for place in each})
     others = f"; {unused:,} {'other is' if unused == 1 else 'others are'} not used" if unused else ""
@@ -211,9 +257,9 @@ def named_columns(places: Sequence[int], names: Sequence[str]) -> str:
     return f"{len(places):,} columns, '{names[places[0]]}' to '{names[places[-1]]}'"
 
 
-def guessed(wanted: str | int, place: int, count: int) -> str:
+def guessed(wanted: Column, place: int, count: int) -> str:
     """Say by which rule a column was chosen that was not named."""
-    if isinstance(wanted, str):
+    if not isinstance(wanted, int):
         return ""
     if place not in (0, count - 1):
         return f" (the {'first' if wanted == FIRST else 'last'} of the others)"

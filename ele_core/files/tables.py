@@ -62,7 +62,7 @@ def read_table(file: str, wanted: Wanted | None = None, readers: Readers | None 
         table = read_with(reader, file, wanted)
     else:
         table = read_text(file, suffix, wanted)
-    if not table.names and suffix not in JSONL and any(isinstance(name, str) for name in wanted or ()):
+    if not table.names and suffix not in JSONL and any(not isinstance(name, int) for name in wanted or ()):
         fix = "Drop the column's name, or use .csv or .jsonl."
         raise DataError("this file has no named columns.", where=file, fix=fix)
     return table
@@ -109,11 +109,16 @@ def read_with(reader: Reader, file: str, wanted: Wanted | None) -> Table:
 def read_columns(file: str, columns: Wanted, readers: Readers | None = None) -> tuple[list[Sequence[Cell]], str]:
     """The chosen columns of a file, each as a list of cells, and the SHA-256 of its contents."""
     table = read_table(file, columns, readers)
-    return [table.cells(places) for places in table.places(columns)], table.digest
+    return table.read(columns), table.digest
 
 
-def input_places(table: Table, column: str | None, trained: str | None) -> list[int]:
-    """The positions of the inputs: `column` if given; else those of the training, if there are such; else the first."""
+def input_places(table: Table, column: str | None, trained: str | tuple[str, ...] | None) -> list[int]:
+    """The positions of the inputs: `column` if given; else those of the training, if there are such; else the first.
+
+    Several columns of the training must be there.
+    """
+    if column is None and isinstance(trained, tuple):
+        return table.places([trained])[0]
     if column is None and trained is not None and table.names:
         try:
             return table.places([trained])[0]

@@ -91,7 +91,7 @@ class InputFile:
     readers: Readers
     column: str | None
     """The column of the inputs; None: that of the training, or the first."""
-    trained: str | None
+    trained: str | tuple[str, ...] | None
     whole: Table | None = None
     """All rows, if the file can be read only once."""
     only_new: bool = False
@@ -99,7 +99,13 @@ class InputFile:
 
     @classmethod
     def open(
-        cls, file: str, readers: Readers, column: str | None, trained: str | None, *, only_new: bool = False
+        cls,
+        file: str,
+        readers: Readers,
+        column: str | None,
+        trained: str | tuple[str, ...] | None,
+        *,
+        only_new: bool = False,
     ) -> InputFile:
         """Open a file, or standard input, which is read as a whole."""
         return cls(file, readers, column, trained, read_table("-") if file == "-" else None, only_new)
@@ -114,11 +120,12 @@ class InputFile:
     def blocks(self) -> Iterator[tuple[int, PredictionTable]]:
         """Yield the blocks with their numbers; there is at least one, and only that may be empty."""
         first, places = 0, list[int]()
+        several = self.trained if self.column is None and isinstance(self.trained, tuple) else ()
         tables = stream_tables(self.file, CHUNK, self.readers) if self.whole is None else in_parts(self.whole, CHUNK)
         for number, table in enumerate(tables):
             places = places or input_places(table, self.column, self.trained)
             if number == 0 or len(table):
-                yield number, PredictionTable(table, places, first, self.only_new)
+                yield number, PredictionTable(table, places, first, self.only_new, several)
             first += len(table)
 
     def count(self) -> int | None:

@@ -73,11 +73,13 @@ class PredictionTable:
     """The number of rows of the file before those of the table."""
     only_new: bool = False
     """Whether the columns of the file are left out."""
+    several: tuple[str, ...] = ()
+    """The columns of the inputs by name, if each is read by itself."""
 
     @property
     def cells(self) -> Sequence[Cell]:
         """The inputs."""
-        return self.table.cells(self.places)
+        return self.table.read([self.several])[0] if self.several else self.table.cells(self.places)
 
     @property
     def kept(self) -> list[str]:

@@ -29,17 +29,17 @@ def as_list(values: Any, role: Role, where: str) -> list[Any]:
     """Return one item per example, by position; refuse what is not a list of examples, and missing values.
 
     `values` is any iterable, a pandas or polars Series or DataFrame, a numpy array, a torch tensor or a scipy sparse
-    matrix. A table of one column is that column. A row of a numeric matrix is one vector.
+    matrix. A table of one column is that column. A row of a numeric matrix is one vector. A row of any other table of
+    inputs, or of a mapping from names to columns, is a mapping from names to values.
     """
-    if isinstance(values, str | bytes):
-        raise DataError("one text where a list is expected.", where=where, fix="Put the text into a list.")
-    if isinstance(values, Mapping | set | frozenset) or not (isinstance(values, Iterable) or hasattr(values, "shape")):
-        raise DataError(f"got {type(values).__name__}, not a list of {role}s.", where=where)
     items = _items(values, role, where)
+    fix = "Leave out such pairs, for example with dropna()."
     for index, item in enumerate(items):
         if is_missing(item):
-            fix = "Leave out such pairs, for example with dropna()."
             raise ERRORS[role](f"a missing value ({reprlib.repr(item)}).", index=index, fix=fix)
+        if isinstance(item, dict) and (lost := [name for name, value in item.items() if is_missing(value)]):
+            what = f"column {lost[0]!r}: a missing value ({reprlib.repr(item[lost[0]])})."
+            raise ERRORS[role](what, index=index, fix=fix)
     return items
 
 
@@ -86,6 +86,12 @@ def is_missing(item: object) -> bool:
 
 
 def _items(values: Any, role: Role, where: str) -> list[Any]:
+    if isinstance(values, str | bytes):
+        raise DataError("one text where a list is expected.", where=where, fix="Put the text into a list.")
+    if role == "input" and isinstance(values, Mapping):
+        return _rows({str(name): _items(own, role, f"{where}, column {name!r}") for name, own in values.items()}, where)
+    if isinstance(values, Mapping | set | frozenset) or not (isinstance(values, Iterable) or hasattr(values, "shape")):
+        raise DataError(f"got {type(values).__name__}, not a list of {role}s.", where=where)
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):  # a DataFrame of pandas or polars
         return _table(values, role, where)
     if hasattr(values, "to_list"):  # a Series of pandas or polars, in the order of its rows
@@ -108,11 +114,20 @@ def _table(table: Any, role: Role, where: str) -> list[Any]:
     rows = table.to_numpy()
     if role == "input" and names and rows.dtype.kind in "fiub":
         return list(rows)
+    if role == "input" and names:
+        return _rows({str(name): table[name].to_list() for name in names}, where)
     shown = ", ".join(map(str, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
-    numbers = ", of which not all hold numbers" if role == "input" and names else ""
-    what = f"a table of {counted(len(names), 'column')}{f' ({shown})' if names else ''}{numbers};"
-    such = f", such as {'X' if role == 'input' else 'y'}[{names[0]!r}]" if names else ""
+    what = f"a table of {counted(len(names), 'column')}{f' ({shown})' if names else ''};"
+    such = f", such as y[{names[0]!r}]" if names else ""
     raise DataError(what, where=where, fix=f"give one column of {role}s{such}.")
+
+
+def _rows(columns: Mapping[str, Sequence[Any]], where: str) -> list[dict[str, Any]]:
+    """The rows of columns of equal length."""
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{name!r} has {len(column):,}" for name, column in columns.items())
+        raise DataError(f"columns of different lengths: {lengths}.", where=where, fix="Give one value per example.")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _array(array: np.ndarray[Any, Any], role: Role, where: str) -> list[Any]:

@@ -234,6 +234,7 @@ MAY_NAME = (
 OTHER_MEANING = {
     "blocks": "parts of a page, and of a source of pairs",
     "candidates": "the structures that decoders choose from: a section of every configuration and a column",
+    "columns": "of a table: an option, and what an input space reads",
     "embedding": "the space of the surrogate, and an option of a backbone",
     "energy": "of a structure for a query: a column and a signal",
     "fingerprint": "the SHA-256 of a data set: a key of runs and records",

@@ -56,6 +56,18 @@ def pool(vectors: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
     return torch.cat([_POOLS[name](vectors, mask[:, :, None]) for name in pooling.split("-")], dim=1)
 
 
+def spans(vectors: Tensor, mask: Tensor, count: int) -> Tensor:
+    """The means of vectors (B, L, D) over `count` equal spans of those where `mask` (B, L) is True: (B, count, D).
+
+    Spans of fewer than `count` vectors overlap. The vectors where `mask` is True come first.
+    """
+    lengths, span = mask.sum(dim=1)[:, None], torch.arange(count, device=mask.device)
+    first, end = span * lengths // count, ((span + 1) * lengths + count - 1) // count
+    place = torch.arange(mask.shape[1], device=mask.device)
+    inside = ((place >= first[:, :, None]) & (place < end[:, :, None])).to(vectors.dtype)
+    return inside @ vectors / (end - first).clamp(min=1)[:, :, None]
+
+
 def pooled_width(width: int, pooling: Pooling) -> int:
     """The width after `pool` of vectors of `width`."""
     return width * len(pooling.split("-"))

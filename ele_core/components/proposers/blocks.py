@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from ele_core.component import ComponentConfig
+from ele_core.components.backbones.pooling import spans
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
 from ele_core.energies import ProposerEnergy
@@ -275,7 +276,10 @@ class BlockNetwork(nn.Module):
         parts = output.split([math.prod(field.shape) for field in self.fields], dim=1)
         for number, (field, odds) in enumerate(zip(self.fields, parts, strict=True)):
             if str(number) in self.beside:
-                there = (self.beside[str(number)](states) * mask[:, :, None])[:, : field.places]
+                if self.backbone.spread:
+                    there = self.beside[str(number)](spans(states, mask, field.places))
+                else:
+                    there = (self.beside[str(number)](states) * mask[:, :, None])[:, : field.places]
                 missing = field.places - there.shape[1]
                 odds = odds + functional.pad(there, (0, 0, 0, missing)).flatten(1)
             found.append(field.divided(odds))

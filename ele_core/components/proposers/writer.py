@@ -226,7 +226,9 @@ class Writer(nn.Module):
         pooled, states, mask = self.backbone.attended(batch)
         tokens = None
         if self.copied is not None:
-            tokens = self.copied[batch.tokens[:, : mask.shape[1]].long()].masked_fill(~mask, UNKNOWN)
+            found = self.backbone.tokens(batch).long()
+            found = functional.pad(found, (0, mask.shape[1] - found.shape[1]))
+            tokens = self.copied[found].masked_fill(~mask, UNKNOWN)
         return Memory(self.project(self.dropout(states)), mask, pooled.tanh(), tokens)
 
     def step(

@@ -105,22 +105,28 @@ def test_a_missing_value_is_refused_with_its_position(missing):
     [
         ("one", "fit: one text where a list is expected"),
         (b"one", "fit: one text where a list is expected"),
-        ({"a": 1}, "fit: got dict, not a list of inputs"),
+        ({"a": 1}, "fit, column 'a': got int, not a list of inputs"),
+        ({"a": "xy"}, "fit, column 'a': one text where a list is expected"),
+        ({"a": ["x", "y"], "b": [1]}, "fit: columns of different lengths: 'a' has 2, 'b' has 1"),
         ({"a"}, "fit: got set, not a list of inputs"),
         (None, "fit: got NoneType, not a list of inputs"),
         (3, "fit: got int, not a list of inputs"),
         (np.array(3), "fit: one number where a list is expected"),
         (torch.tensor(3), "fit: one number where a list is expected"),
-        (
-            pd.DataFrame({"a": ["x"], "b": [1]}),
-            r"fit: a table of 2 columns \(a, b\), of which not all hold numbers; give one column .*X\['a'\]",
-        ),
         (pd.DataFrame(), "fit: a table of 0 columns; give one column of inputs"),
     ],
 )
 def test_what_is_no_list_of_inputs_is_refused_in_one_sentence(values, message):
     with pytest.raises(DataError, match=message):
         as_list(values, "input", "fit")
+
+
+def test_a_row_of_columns_of_different_kinds_is_a_mapping():
+    rows = [{"a": "x", "b": 1}, {"a": "y", "b": 2}]
+    for columns in (pd.DataFrame(rows), {"a": pd.Series(["x", "y"]), "b": np.array([1, 2])}, rows):
+        assert as_list(columns, "input", "fit") == rows
+    with pytest.raises(InvalidInput, match=r"input 1: column 'b': a missing value \(nan\)"):
+        as_list(pd.DataFrame({"a": ["x", "y"], "b": [1, None]}), "input", "fit")
 
 
 def test_a_table_of_several_columns_is_no_list_of_outputs():
