@@ -88,7 +88,7 @@ class IndexBuilder:
             return False
         known = read_json(self.folder / SUMMARY)
         same = choice is None or known.get("index") == choice.model_dump()
-        return same and known.get("energy") == matrix_digest(energy_matrix(self.model))
+        return same and bool(known.get("energy") == matrix_digest(energy_matrix(self.model)))
 
     def _begin(self) -> None:
         """Create the folder, unless it is already that of an index of the same model and files."""
