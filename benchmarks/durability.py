@@ -69,8 +69,7 @@ def settings(embedding_epochs: float, regression_epochs: float) -> list[str]:
     """A few epochs of the real networks on a part of the data."""
     return [
         f"task.size={SIZE}",
-        "surrogate.encoder=rgcn",
-        "surrogate.spherical=true",
+        "surrogate.mining=none",
         f"surrogate.training.epochs={embedding_epochs}",
         "surrogate.training.evaluations=3",
         f"regressor.training.epochs={regression_epochs}",

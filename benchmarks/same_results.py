@@ -29,14 +29,7 @@ RUNS: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "smi2mol": (
         "smi2mol",
-        {
-            "task.size": 1000,
-            "surrogate.encoder": "rgcn",
-            "surrogate.encoder.width": 16,
-            "surrogate.spherical": True,
-            "surrogate.mining.group": 8,
-            "regressor.backbone.width": 32,
-        },
+        {"task.size": 1000, "surrogate.encoder.width": 16, "surrogate.mining.group": 8, "regressor.backbone.width": 32},
     ),
     "wl-kernel with sketched-ridge": (
         "smi2mol",

@@ -1,6 +1,8 @@
 """Make the model of a package in this folder, with its card, from a finished run.
 
-    ele train smi2mol --set calibration.pairs=2000 -o run
+    ele train smi2mol --set surrogate.encoder=neighbourhoods --set surrogate.dim=512 --set surrogate.spherical=false \
+        --set surrogate.mining=none --set surrogate.training=none --set output.radius=3 \
+        --set regressor.weigh_errors=true --set regressor.training.epochs=9 --set calibration.pairs=2000 -o run
     python models/make.py run models/smi2mol
 
 Of the training structures, which are the candidates that search starts from, some are kept. The model is saved in its

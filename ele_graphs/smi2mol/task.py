@@ -66,31 +66,26 @@ class SmilesToMolecule(MoleculeTask):
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """Molecules of up to 9 atoms from characters: less than an hour of training on two cores.
+        """Molecules of up to 9 atoms from characters: an hour of training on two cores.
 
-        The embedding adds up smooth features of the neighbourhoods of atoms, and the energy knows which of its
-        directions the network predicts well. Views and mining serve an encoder on the sphere (`surrogate.spherical`),
-        as the paper's: views are random edits, so that structures with similar embeddings have a small edit distance.
+        Views are random edits: structures with similar embeddings have a small edit distance. Negatives are similar
+        structures: the embedding tells them apart.
         """
         edits = {"drop-nodes": 0.05, "relabel-nodes": 0.15, "perturb-edges": 0.12}
         return {
-            "output": {
-                "name": "molecule",
-                "radius": 3,
-                "augmentations": [{"name": n, "rate": r} for n, r in edits.items()],
-            },
+            "output": {"name": "molecule", "augmentations": [{"name": n, "rate": r} for n, r in edits.items()]},
             "input": {"name": "text", "level": "character", "max_length": 40},
             "surrogate": {
                 "name": "contrastive",
-                "dim": 512,
-                "encoder": {"name": "neighbourhoods"},
-                "spherical": False,
-                "training": None,
+                "encoder": {"name": "rgcn", "width": 96},
+                "mining": {"group": 32},
+                "training": {"epochs": 14, "batch_size": 512, "evaluations": 14},
             },
             "regressor": {
                 "name": "neural",
                 "backbone": {"name": "gru", "layers": 2, "width": 256},
-                "training": {"epochs": 9, "batch_size": 128, "learning_rate": 2e-3, "evaluations": 20},
+                "training": {"epochs": 10, "batch_size": 128, "learning_rate": 2e-3, "evaluations": 20},
+                "weigh_errors": False,
             },
             "decoder": {"name": "search"},
         }

@@ -42,9 +42,6 @@ def test_the_rows_of_the_paper_have_its_form(gdb11):
     plain, pretrained, descended = (jobs[name].config for name in ("ELE", "ELE + ONNPT", "ELE + ONNPT + PGDBD"))
     for config in (plain, pretrained, descended):
         encoder = config.surrogate.options["encoder"]
-        assert (encoder["name"], config.surrogate.options["spherical"]) == ("rgcn", True)
-        assert config.surrogate.options["training"]["evaluations"] == 14
-        assert not config.regressor.options["weigh_errors"]
         assert not any(encoder[name] for name in ("self_connection", "residual", "mask_virtual", "closed_walks"))
         assert encoder["normalise"] == "none"
         assert [view["name"] for view in config.output.options["augmentations"]] == ["drop-nodes"]
@@ -78,8 +75,7 @@ def test_the_full_scale_is_the_protocol_of_the_paper(gdb11):
 
 
 def test_tuning_covers_the_paper_and_leaves_heads_to_the_transformer(tmp_path):
-    paper = ["surrogate.encoder=rgcn", "regressor.backbone=transformer"]
-    transformer = TuningSearch.of("smi2mol", paper, None, tmp_path / "trials")
+    transformer = TuningSearch.of("smi2mol", ["regressor.backbone=transformer"], None, tmp_path / "trials")
     assert transformer.ranges == RANGES
     default = TuningSearch.of("smi2mol", [], None, tmp_path / "trials")
-    assert set(RANGES) - set(default.ranges) == {"regressor.backbone.heads", "surrogate.encoder.layers"}
+    assert set(RANGES) - set(default.ranges) == {"regressor.backbone.heads"}
