@@ -84,8 +84,12 @@ def test_a_name_that_is_not_installed_is_refused():
 
 def test_the_shipped_model_answers_rightly():
     pytest.importorskip("rdkit")
-    predicted = StructuredPredictor.load(SMALL / "ele_model_smi2mol").predict(["CC(=O)OC", "CC(C)CO", "C1CCOC1"])
-    assert [molecule.smiles for molecule in predicted] == ["COC(C)=O", "CC(C)CO", "C1CCOC1"]
+    predictor = StructuredPredictor.load(SMALL / "ele_model_smi2mol")
+    known, other = predictor.decode(["CCO", "CC(=O)OC", "CC(C)CO", "C1CCOC1"]), predictor.decode(["hello world"])
+    assert [prediction.objects[0].smiles for prediction in known] == ["CCO", "COC(C)=O", "CC(C)CO", "C1CCOC1"]
+    assert (known.confidence > 0.9).all()
+    assert (other.confidence < 0.5).all()
+    assert other[0].unlike_training
 
 
 def test_the_shipped_model_is_small_and_has_a_card():
