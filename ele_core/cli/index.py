@@ -44,7 +44,9 @@ def index(
     device: str | None,
     console: options.Console,
 ) -> None:
-    """Build an index of structures that may be many, and need not be of the training.
+    """Embed many structures once, to search among them.
+
+    They need not be of the training.
 
     RUN is a run folder, or a folder that StructuredPredictor.save wrote. Each FILE holds one structure per row, as
     .csv, .tsv, .jsonl, .parquet, .smi, plain lines or what a plugin reads.

@@ -36,7 +36,7 @@ SETTINGS = (
 """A subset and sizes that train in about five minutes on two cores; `ele train smi2mol` uses all of QM9.
 
 The embedding adds up neighbourhoods: from so few pairs a network learns to predict it better than one on the sphere."""
-DECODERS = ("candidates", "pgd", "search")
+DECODERS = ("candidates", "search")
 """From the weakest to the strongest; the predictions of the last are shown."""
 SHOWN = 10
 COLUMNS = 4

@@ -116,7 +116,7 @@ def test_every_kind_has_one_runner_one_contract_and_a_suite_without_repetition()
     from ele_core.testing import contracts
 
     suites = [getattr(contracts, name).checks for name in kit.__all__ if name.endswith("Contract")]
-    assert len(suites) == 10
+    assert len(suites) == 11
     assert all(len({check.__name__ for check in suite}) == len(suite) for suite in suites)
     runners = {"check_output_space", "check_encoder", "check_input_space", "check_backbone", "check_surrogate"}
     runners |= {
@@ -126,5 +126,6 @@ def test_every_kind_has_one_runner_one_contract_and_a_suite_without_repetition()
         "check_task",
         "check_file_reader",
         "check_convex_set",
+        "check_index",
     }
     assert runners == {name for name in kit.__all__ if name.startswith("check_")}
