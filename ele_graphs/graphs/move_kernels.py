@@ -224,17 +224,7 @@ def connects(nodes: Codes, edges: Codes, a: int, b: int, c: int, d: int, waiting
     edges[a, b] = edges[b, a] = edges[c, d] = edges[d, c] = 0
     edges[a, c] = edges[c, a] = edges[b, d] = edges[d, b] = label
     reached = nodes == 0
-    reached[a] = True
-    waiting[0] = a
-    todo = 1
-    while todo:
-        todo -= 1
-        node = waiting[todo]
-        for other in range(len(nodes)):
-            if edges[node, other] != 0 and not reached[other]:
-                reached[other] = True
-                waiting[todo] = other
-                todo += 1
+    reach(edges, a, reached, waiting)
     edges[a, c] = edges[c, a] = edges[b, d] = edges[d, b] = 0
     edges[a, b] = edges[b, a] = edges[c, d] = edges[d, c] = label
     return bool(reached.all())
@@ -306,28 +296,29 @@ def find_sides(edges: Codes, sides: Flags) -> None:
 @compiled
 def separates(nodes: Codes, edges: Codes, without: int) -> bool:
     """Whether a graph falls apart without a node that has edges; `rules._cut_nodes` for one node."""
-    size = len(nodes)
-    reached = np.zeros(size, np.bool_)
+    reached = nodes == 0
     reached[without] = True
-    waiting = np.zeros(size, np.int64)
-    todo = 0
-    for i in range(size):
+    for i in range(len(nodes)):
         if edges[without, i] != 0:
-            reached[i] = True
-            waiting[0] = i
-            todo = 1
-            break
-    if todo == 0:
-        return False
+            reach(edges, i, reached, np.zeros(len(nodes), np.int64))
+            return not bool(reached.all())
+    return False
+
+
+@compiled
+def reach(edges: Codes, start: int, reached: Flags, waiting: Ints) -> None:
+    """Mark all nodes that are connected to `start` without passing marked ones; `waiting` (m,) is memory for it."""
+    reached[start] = True
+    waiting[0] = start
+    todo = 1
     while todo:
         todo -= 1
         node = waiting[todo]
-        for other in range(size):
+        for other in range(len(edges)):
             if edges[node, other] != 0 and not reached[other]:
                 reached[other] = True
                 waiting[todo] = other
                 todo += 1
-    return bool(((nodes != 0) & ~reached).any())
 
 
 # -- the best moves by an estimate of the energy from parts, without writing the others ----------------------------

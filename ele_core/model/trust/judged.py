@@ -93,10 +93,10 @@ def calibrate_with(model: Model, found: Decoding, truths: Truths, source: str) -
     return dataclasses.replace(model, calibration=learned)
 
 
-def to_judge(model: Model, inputs: Tensors, context: Context, most: int | None = None) -> Decoding:
-    """Decode as many structures as a calibration looks at, at most `most`, with the least energy of a candidate."""
+def to_judge(model: Model, inputs: Tensors, context: Context) -> Decoding:
+    """Decode as many structures as a calibration looks at, with the least energy of a candidate."""
     assert model.candidates is not None
-    many = min(model.config.calibration.structures, len(model.candidates), most or len(model.candidates))
+    many = min(model.config.calibration.structures, len(model.candidates))
     queries = model.regressor.predict(inputs)
     found = model.decode(queries, top_k=many, context=context)
     return dataclasses.replace(found, nearest=candidate_energies(model, found, queries, None, context))
