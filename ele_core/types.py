@@ -136,13 +136,11 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedStage:
-    """A stage that is still to come: its name, its number of steps, and how many examples a step works on."""
+    """A stage that is still to come: its name, and its number of steps."""
 
     name: str
     steps: int | None = None
     """None: not known."""
-    examples: int = 0
-    """Used to guess the time of a step before the stage has begun; 0: no guess is possible."""
 
 
 @dataclasses.dataclass(frozen=True)

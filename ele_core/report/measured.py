@@ -121,7 +121,7 @@ def evaluate_missing(run: Run, model: Model, wanted: Wanted, monitor: Monitor, p
     """
     inputs = min(len(run.provenance[wanted.split]), wanted.limit or sys.maxsize)
     blocks = math.ceil(math.ceil(inputs / BLOCK) / processes.count)
-    monitor.plan([PlannedStage(model.config.decoder.name, blocks, BLOCK)] * 2)
+    monitor.plan([PlannedStage(model.config.decoder.name, blocks)] * 2)
     for oracle in (False, True):
         settings = wanted.settings(oracle=oracle)
         if processes.largest(int(processes.main and run.evaluation(model, settings) is None)):

@@ -80,7 +80,7 @@ class Monitor(Callback):
 
 
 class ConsoleMonitor(Monitor):
-    """Prints a table row per evaluation and the time left over all stages. Writes to standard error.
+    """Prints a table row per evaluation and the time left. Writes to standard error.
 
     On a terminal the time left is shown with a progress bar, elsewhere as a line every half minute.
     """

@@ -1,4 +1,4 @@
-"""How far long work has come: an estimate of the time left over all its stages, and a bar for a terminal."""
+"""How far long work has come: an estimate of the time left, and a bar for a terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ BAR = 30
 
 
 class Timetable:
-    """The time that is left, over all stages.
+    """The time that is left.
 
-    The present stage is extrapolated from its own steps, without the first, which may include compilation. A stage to
-    come is guessed from the time per example of the present one; a stage whose steps or examples are not known is
-    named instead of guessed.
+    The present stage is extrapolated from its own steps, without the first, which may include compilation. Later
+    stages are named: how long their steps take is not known, unless they have the name of the present one.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -27,7 +26,6 @@ class Timetable:
         self.stage = ""
         self.done = 0
         self.total: int | None = None
-        self._examples = 0
         self._before = 0
         self._first = 0.0
 
@@ -43,10 +41,9 @@ class Timetable:
     def begin(self, stage: str, total: int | None) -> None:
         """A stage begins, with `total` steps left; planned stages before it count as done."""
         names = [planned.name for planned in self.coming]
-        self.stage, self.total, self.done, self._before, self._examples = stage, total, 0, 0, 0
+        self.stage, self.total, self.done, self._before = stage, total, 0, 0
         if stage in names:
             own, self.coming = self.coming[names.index(stage)], self.coming[names.index(stage) + 1 :]
-            self._examples = own.examples
             if own.steps is not None and total is not None:  # a resumed stage has made some of its steps before
                 self._before = max(0, own.steps - total)
                 self.done, self.total = self._before, self._before + total
@@ -67,12 +64,10 @@ class Timetable:
         pace = self.seconds_per_step()
         if pace is None or self.total is None:
             return ""
-        seconds = pace * max(0, self.total - self.done)
-        guessed = [stage for stage in self.coming if self._examples and stage.steps and stage.examples]
-        seconds += sum(pace / self._examples * (stage.steps or 0) * stage.examples for stage in guessed)
-        unknown = list(dict.fromkeys(stage.name for stage in self.coming if stage not in guessed))
-        rest = f", then {listed(unknown)}" if unknown else ""
-        return f"{'roughly' if guessed else 'about'} {in_words(seconds)} left{rest}"
+        again = sum(stage.steps or 0 for stage in self.coming if stage.name == self.stage)
+        others = list(dict.fromkeys(stage.name for stage in self.coming if stage.name != self.stage))
+        rest = f", then {listed(others)}" if others else ""
+        return f"about {in_words(pace * (max(0, self.total - self.done) + again))} left{rest}"
 
     def line(self) -> str:
         """Stage, step, elapsed time and time left in one line."""

@@ -99,7 +99,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         training, first = self.config.training, self.config.pretraining_steps if extra else 0
         stages = []
         if training is not None:
-            stages += [PlannedStage(PRETRAINING.name, first, training.batch_size)] if first else []
+            stages += [PlannedStage(PRETRAINING.name, first)] if first else []
             stages.append(training.planned(EMBEDDING, examples))
         if self._decides(examples):
             assert self.config.decisions is not None

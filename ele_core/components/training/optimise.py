@@ -69,7 +69,7 @@ class Training(ComponentConfig):
 
     def planned(self, stage: Stage, examples: int) -> PlannedStage:
         """The stage as it is announced before the training; its steps are not known if `minutes` is given."""
-        return PlannedStage(stage.name, self.steps(examples) if self.minutes is None else None, self.batch_size)
+        return PlannedStage(stage.name, self.steps(examples) if self.minutes is None else None)
 
 
 def optimise(

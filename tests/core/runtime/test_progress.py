@@ -41,20 +41,20 @@ def test_a_stage_alone_is_extrapolated_without_its_first_step(clock):
     assert table.line() == "regression: step 11 of 100, 70 s elapsed, about 3 min left"
 
 
-def test_the_stages_to_come_are_guessed_from_the_time_per_example(clock):
+def test_the_stages_to_come_are_named_unless_they_are_like_the_present_one(clock):
     table = Timetable(clock)
-    table.plan([PlannedStage("embedding", 10, 512), PlannedStage("regression", 80, 128)])
-    table.begin("embedding", 10)
+    table.plan([PlannedStage("search", 10), PlannedStage("search", 20), PlannedStage("regression", 80)])
+    table.begin("search", 10)
     walk(table, clock, 5, 4.0)
-    assert table.left() == "roughly 2 min left"  # 5 × 4 s, then 80 × 1 s
+    assert table.left() == "about 2 min left, then regression"  # 5 + 20 steps of four seconds
     table.begin("regression", 80)
     walk(table, clock, 41, 1.0)
-    assert table.left() == "about 39 s left", "the own pace of the stage, not the guess"
+    assert table.left() == "about 39 s left"
 
 
-def test_a_stage_of_unknown_length_is_named_instead_of_guessed(clock):
+def test_stages_of_unknown_length_are_named(clock):
     table = Timetable(clock)
-    table.plan([PlannedStage("embedding", 10, 512), PlannedStage("ridge"), PlannedStage("decoding")])
+    table.plan([PlannedStage("embedding", 10), PlannedStage("ridge"), PlannedStage("decoding")])
     table.begin("embedding", 10)
     walk(table, clock, 5, 1.0)
     assert table.left() == "about 5 s left, then ridge and decoding"
@@ -62,7 +62,7 @@ def test_a_stage_of_unknown_length_is_named_instead_of_guessed(clock):
 
 def test_a_resumed_stage_counts_the_steps_before_but_not_their_time(clock):
     table = Timetable(clock)
-    table.plan([PlannedStage("embedding", 100, 8), PlannedStage("regression", 10, 8)])
+    table.plan([PlannedStage("embedding", 100), PlannedStage("regression", 10)])
     table.begin("regression", 4)  # the embedding was finished before
     walk(table, clock, 2, 3.0)
     assert table.line() == "regression: step 8 of 10, 6 s elapsed, about 6 s left"
@@ -70,7 +70,7 @@ def test_a_resumed_stage_counts_the_steps_before_but_not_their_time(clock):
 
 def test_work_that_was_not_planned_leaves_the_plan_as_it_is(clock):
     table = Timetable(clock)
-    table.plan([PlannedStage("embedding", 10, 512)])
+    table.plan([PlannedStage("embedding", 10)])
     table.begin("packing", None)
     walk(table, clock, 3, 1.0)
     assert table.line() == "packing: step 3, 3 s elapsed"
@@ -80,11 +80,11 @@ def test_work_that_was_not_planned_leaves_the_plan_as_it_is(clock):
 def test_without_a_terminal_there_is_a_line_every_half_minute(clock):
     stream = io.StringIO()
     monitor = ConsoleMonitor(stream, afterwards=["decoding"], clock=clock)
-    monitor.plan([PlannedStage("embedding", 100, 10)])
+    monitor.plan([PlannedStage("embedding", 100)])
     for _ in monitor.progress(range(100), description="embedding"):
         clock.now += 1.0
     monitor.end()
-    monitor.plan([PlannedStage("pgd", 4, 128)])
+    monitor.plan([PlannedStage("pgd", 4)])
     assert [stage.name for stage in monitor.timetable.coming] == ["pgd"], "after the training nothing is added"
     lines = stream.getvalue().splitlines()
     assert lines == [
@@ -139,10 +139,7 @@ def test_a_training_announces_its_stages_to_every_callback(tiny, pairs):
     told = Plans()
     StructuredPredictor("sequence", **tiny, callbacks=[told]).fit(*pairs, validation=20)
     (planned,) = told.plans
-    assert [(stage.name, stage.steps, stage.examples) for stage in planned] == [
-        ("embedding", 40, 64),
-        ("regression", 8, 32),
-    ]
+    assert planned == [PlannedStage("embedding", 40), PlannedStage("regression", 8)]
 
 
 def test_callbacks_forward_the_plan(clock):
