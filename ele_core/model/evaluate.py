@@ -234,8 +234,10 @@ def behind(space: OutputSpace[Any, Any], metrics: Mapping[str, float], found: Ba
     best = min(others, key=lambda other: sign * others[other])
     if not worse(metric, metrics[name], others[best]):
         return ""
-    return (
-        f"This model is behind {best} ({name} {metrics[name]:.4g} against {others[best]:.4g}). "
+    told = f"This model is behind {best} ({name} {metrics[name]:.4g} against {others[best]:.4g}). "
+    if best == ECHOING and found[best].get("exact") == 1:
+        return told + "Every input, read as an output, is right: these pairs need no model."
+    return told + (
         "Try more pairs, check that inputs determine outputs, or leave `surrogate`, `regressor` and `decoder` to the "
         "defaults, which are chosen on validation pairs."
     )

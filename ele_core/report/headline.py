@@ -222,8 +222,9 @@ def advice(measured: Measured, pairs: int, regression: Curve | None, decoders: S
     """
     if measured.outcome.metrics.get("exact", 1.0) > 0:
         return []
+    none = "No prediction is exact."
     few = f"The run was trained on {pairs:,} pairs; some thousands are usual. More pairs help most."
-    return [*([few] if pairs < FEW else []), *oracle(measured, decoders), *regressor(regression)]
+    return [none, *([few] if pairs < FEW else []), *oracle(measured, decoders), *regressor(regression)]
 
 
 def oracle(measured: Measured, decoders: Sequence[str]) -> list[str]:

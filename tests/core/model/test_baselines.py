@@ -85,6 +85,13 @@ def test_a_model_is_told_of_the_best_that_it_is_behind():
     assert ECHOING in behind(SPACE, {"exact": 0.9, "edit_distance": 1.1}, found), "ahead of copying alone"
 
 
+def test_pairs_whose_inputs_are_their_outputs_need_no_model():
+    told = behind(SPACE, {"exact": 0.9, "edit_distance": 0.2}, {ECHOING: {"exact": 1.0, "edit_distance": 0.0}})
+    assert told.endswith(
+        "(edit_distance 0.2 against 0). Every input, read as an output, is right: these pairs need no model."
+    )
+
+
 def test_a_model_behind_copying_is_told_what_to_try():
     found = {COPYING: {"exact": 0.5, "edit_distance": 1.25}}
     told = behind(SPACE, {"exact": 0.9, "edit_distance": 2.0}, found)
