@@ -227,6 +227,31 @@ def learning_curves(*, defaults: bool = True) -> Iterable[dict[str, Any]]:
         }
 
 
+def embeddings() -> Iterable[dict[str, Any]]:
+    """The same pairs with other embeddings: means over seeds."""
+    groups: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for each in loaded("embeddings.json")["results"]:
+        groups.setdefault((each["set"], each["pairs"], embedding_of(each["options"])), []).append(each)
+    for (name, pairs, embedding), runs in groups.items():
+        yield {
+            **{"set": name, "pairs": pairs, "embedding": embedding},
+            "exact": spread_of([100 * run["model"]["exact"] for run in runs]),
+            "oracle": mean([run["oracle"]["exact"] for run in runs]),
+            "cpu": mean([run["seconds"]["training_cpu"] for run in runs]),
+            "seeds": ", ".join(str(run["seed"]) for run in runs),
+            "date": max(run["date"] for run in runs),
+        }
+
+
+def embedding_of(options: Sequence[str]) -> str:
+    """What an embedding is called that was trained with some options of benchmarks/embeddings.py."""
+    if "surrogate.spherical=true" in options:
+        return "on the sphere, trained on outputs"
+    if any(option.startswith("surrogate.training") for option in options):
+        return "additive, trained on outputs"
+    return "additive, " + ("random weights" if "surrogate.decisions=none" in options else "trained with the pairs")
+
+
 def against_rivals() -> Iterable[dict[str, Any]]:
     """The defaults on a user's own file beside the best of what somebody would take instead, over the same seeds."""
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -342,7 +367,7 @@ def search_size() -> Iterable[dict[str, Any]]:
         yield {**row, **own, "same_best": row["same_best"] or None, "growth": growth, "date": found["date"]}
 
 
-TRUSTED = {"search": "`search`", "search-wide": "`search`, width 12, 100 structures"}
+TRUSTED = {"search": "`search`"}
 """The records of trust, by file, and how their decoders are called."""
 
 
@@ -384,6 +409,7 @@ SOURCES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
     "ged-by-size": ged_by_size,
     "regression": regression,
     "install": install,
+    "embeddings": embeddings,
     "learning-curves": learning_curves,
     "learning-curves-rivals": against_rivals,
     "compared": compared,
