@@ -24,8 +24,11 @@ from ele_core.model.predict import Request, predict_texts
 from ele_core.model.results import NOT_SATISFIED
 from ele_core.model.trust.judged import without_confidence
 from ele_core.plugins import PluginInfo, Registry, registry
+from ele_core.report import Wanted, write_report
+from ele_core.report.trial import Trial
 from ele_core.runs.calibrate import calibrate_run
 from ele_core.runtime.context import Context
+from ele_core.runtime.monitor import Monitor
 from ele_core.types import Candidates, Problem
 from ele_sequences.constraints import SequenceConstraint
 from ele_sequences.space import SequenceSpace
@@ -173,6 +176,14 @@ def test_a_calibration_can_be_repeated_from_the_command(run, known):
     assert stored["constraints"] == WORDS
     unanswered = predict_texts(Run(run.folder, known).model(), ["b " * 7], context=Context())[0]
     assert (unanswered.status, unanswered.confidence) == (NOT_SATISFIED, 0)
+
+
+def test_pages_show_inputs_without_an_answer(run, tmp_path):
+    wanted = Wanted(overrides=["constraints.length=@characters"], examples=6)
+    page = write_report(run, wanted, Monitor(), tmp_path / "report.html")
+    assert "answered" in page.read_text()
+    with pytest.raises(DataError, match=NOT_SATISFIED):
+        Trial(run.model(), "count").answer("b " * 7, "candidates", 1)
 
 
 def test_a_training_that_was_stopped_continues_with_what_follows(known, tmp_path, monkeypatch):
