@@ -170,7 +170,7 @@ def libraries(model: Model, prepared: Prepared, context: Context) -> list[dict[s
     for name, rows in (("training outputs", data.train), ("training outputs and truths", held_out)):
         own = dataclasses.replace(model, config=config, candidates=model.embed_candidates(data.outputs[rows]))
         calibration_rows, calibration_truths = prepared.examples("calibration")
-        own = judged.calibrate(own, prepared.packed[calibration_rows], calibration_truths, name, context)
+        own = judged.calibrate(own, prepared.data.inputs_at(calibration_rows), calibration_truths, name, context)
         test, truths = prepared.examples("test")
         _, trust = judged.decode(own, own.regressor.predict(prepared.packed[test]), context=context)
         assert trust is not None

@@ -17,7 +17,7 @@ from ele_core.numerics.keys import distinct, fresh_moves, hash_rows, mix, ranks
 from ele_core.numerics.nearest import Nearest
 from ele_core.numerics.sparse import PartEnergies
 from ele_core.optional import PartMoves
-from ele_core.types import Candidates, Placed, Proposals
+from ele_core.types import Candidates, Placed, Problem, Proposals
 
 RIVALS = 64
 """Moves of a truth, and candidates for each term, that it is compared with when weights are fitted."""
@@ -278,15 +278,14 @@ class JointEnergy(SumOfEnergies):
         return Proposals(type(found[0].batch).cat([each.batch for each in found]), torch.cat([e.owner for e in found]))
 
 
-def fit_weights(
-    terms: Sequence[Energy], truths: Any, space: OutputSpace[Any, Any], candidates: Candidates
-) -> list[float]:
+def fit_weights(terms: Sequence[Energy], truths: Any, problem: Problem) -> list[float]:
     """The weights w ≥ 0 under which truths win most clearly: structure i of `truths` is the truth of query i.
 
     w minimises the mean over queries of −log softmax(−Σ_t w_t E_t)[truth] among the truth, its moves (at most `RIVALS`
     of them, evenly spaced) and, by each term, its proposals or else the best `RIVALS` candidates: a convex problem.
+    Rivals that violate the constraint of their query do not count, unless a query has no others.
     """
-    rivals, owner = rivals_of(terms, truths, space, candidates)
+    rivals, owner = rivals_of(terms, truths, problem)
     own = torch.stack([term.of(truths.to(term.device)).cpu() for term in terms]).double()
     others = torch.stack([term.of(rivals.to(term.device), owner.to(term.device)).cpu() for term in terms]).double()
     margins = others - own[:, owner]
@@ -311,10 +310,9 @@ def fit_weights(
     return found
 
 
-def rivals_of(
-    terms: Sequence[Energy], truths: Any, space: OutputSpace[Any, Any], candidates: Candidates
-) -> tuple[Any, Tensor]:
+def rivals_of(terms: Sequence[Energy], truths: Any, problem: Problem) -> tuple[Any, Tensor]:
     """Structures that are not the truth of their query but may be taken for it, and their queries (M,), on the CPU."""
+    space, candidates = problem.space, problem.candidates
     truths, queries = truths.to("cpu"), torch.arange(len(truths))
     moved, row = space.moves.list(truths)
     step = row.bincount(minlength=len(truths)).div(RIVALS, rounding_mode="floor").clamp(min=1)[row]
@@ -334,6 +332,9 @@ def rivals_of(
     wrong = (keys != space.keys(truths)[owner]).any(dim=1)
     rows = distinct(torch.cat([owner[:, None], keys], dim=1)[wrong])
     kept = wrong.nonzero().flatten()[rows]
+    batch, owner = batch[kept], owner[kept]
+    allowed = problem.satisfied(batch, owner)
+    kept = (allowed | (owner[allowed].bincount(minlength=len(truths)) == 0)[owner]).nonzero().flatten()
     return batch[kept], owner[kept]
 
 

@@ -391,6 +391,13 @@ class InputSpace(Component, ABC, Generic[X]):
         """For each input a short reason why it is unlike all that `fit` saw, or an empty text: trust it less."""
         return [""] * len(values)
 
+    def properties(self, value: X) -> Mapping[str, Any]:
+        """Texts and numbers that an input tells, by name, such as its `words`; None: unknown for this input.
+
+        Constraints on the output can follow from them: `constraints.length=@words`. All inputs have the same names.
+        """
+        return {}
+
     def defaults(self, pairs: int) -> dict[str, Any]:
         """Options that suit so many pairs, if the user gives none: `backbone`, a table with a name, and `kernel`."""
         return {}

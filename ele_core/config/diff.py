@@ -8,7 +8,7 @@ from typing import Any
 from ele_core.config.schema import RunConfig
 from ele_core.errors import ConfigError
 
-DECODING = ("decoder", "candidates", "device")
+DECODING = ("decoder", "constraints", "candidates", "device")
 """The sections of a configuration that training does not depend on."""
 
 

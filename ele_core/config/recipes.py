@@ -179,11 +179,11 @@ def recipe_name(given: Mapping[str, Any], registry: Registry) -> str:
 def recipe_sections(name: str, given: Mapping[str, Any], facts: Facts | None, registry: Registry) -> Sections:
     """Return the sections of a recipe, as far as they are known: without `facts`, sizes are missing.
 
-    The spaces are those of the given task, else as the data were read.
+    The spaces, and what follows from inputs, are those of the given task, else as the data were read.
     """
     own, task = own_data(given), named_task(given)
     spaces = {} if task is None else task_sections(task, registry, own)
-    spaces = {key: section for key, section in spaces.items() if key in ("input", "output")}
+    spaces = {key: section for key, section in spaces.items() if key in ("input", "output", "constraints")}
     if name not in RECIPES:
         chosen = task if task is not None and task["name"] == name else {"name": name}
         sections = {**BARE, **task_sections(chosen, registry, own)}

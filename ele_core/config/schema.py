@@ -108,6 +108,9 @@ class RunConfig(ComponentConfig):
     """What predicts queries in the embedding from inputs."""
     decoder: Annotated[Choice, Takes("decoder"), ByRecipe()]
     """What finds the structures of least energy for a query."""
+    constraints: dict[str, str | int | float] = Field(default_factory=dict)
+    """What predictions must satisfy, in every stage: under the name of a constraint on outputs its value for all
+    inputs, or `@` and the name of a property of the input, as in `length = "@words"`; `none`: not this constraint."""
     candidates: CandidatesConfig = CandidatesConfig()
     """The candidates that a decoder chooses from or starts at."""
     selection: SelectionConfig = SelectionConfig()

@@ -146,9 +146,13 @@ def read_inputs(
     cells: Sequence[Cell],
     rows: Iterable[int] | None = None,
     lines: Sequence[int] | None = None,
+    pack: Callable[[Sequence[Any]], Tensors] | None = None,
 ) -> Objects:
-    """Parse and pack inputs: the cells at `rows`, by default all; `lines` are those of all rows."""
-    return parse_inputs(space, cells, rows).pack(space.pack, lambda row: cell_text(cells[row])).located(lines)
+    """Parse and pack inputs: the cells at `rows`, by default all; `lines` are those of all rows.
+
+    They are packed by the space, or by `pack`, which may refuse more.
+    """
+    return parse_inputs(space, cells, rows).pack(pack or space.pack, lambda row: cell_text(cells[row])).located(lines)
 
 
 def read_outputs(

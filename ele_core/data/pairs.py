@@ -19,7 +19,6 @@ from ele_core.errors import DataError
 from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns
 from ele_core.files.tables import FIRST, LAST, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
-from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 
 LOOKED_AT = 1000
@@ -44,8 +43,8 @@ def parse_pairs(
 
 def read_examples(
     file: str, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], context: Context
-) -> tuple[Tensors, Truths]:
-    """Read pairs of a file for a trained model: its packed inputs and their right outputs. Refuse rows that do not fit.
+) -> tuple[list[Any], Truths]:
+    """Read pairs of a file for a trained model: its inputs and their right outputs. Refuse rows that do not fit.
 
     The columns, and whether an input can have several right outputs, are those of `config.data`, if there is one.
     """
@@ -65,7 +64,7 @@ def read_examples(
     data = DataSet(x.values, y.batch, every, nothing, nothing, file, "")
     data = dataclasses.replace(data, any_truth=bool(options and options.any_truth))
     first, truths = examples(data, every, inputs.format)
-    return x.batch[first], truths
+    return data.inputs_at(first), truths
 
 
 def input_texts(file: str, config: RunConfig, inputs: InputSpace[Any]) -> list[str]:

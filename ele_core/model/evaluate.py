@@ -15,15 +15,14 @@ from ele_core.data.truths import Truths
 from ele_core.display.pictures import table
 from ele_core.errors import DataError, counted
 from ele_core.interfaces import OutputSpace
-from ele_core.model.constraints import from_truths
-from ele_core.model.metrics import deciding, means, measure, nearest_truths, texts
+from ele_core.model.constraints import combined, from_truths
+from ele_core.model.metrics import deciding, means, measure, nearest_truths, only_answers, texts
 from ele_core.model.model import Model
 from ele_core.model.predict import Request, decode
 from ele_core.model.results import BETWEEN, CONFIDENCE, EXPECTED, Predictions
 from ele_core.model.trust.assess import assess
 from ele_core.model.trust.judged import Trust
 from ele_core.numerics.keys import member
-from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work
 from ele_core.types import Choice, Decoding, Metric
@@ -62,6 +61,8 @@ class Evaluation:
     """All right outputs of each example, if an input can have several."""
     given: Sequence[str] = ()
     """The names of the constraints that predictions had to satisfy as the truths do."""
+    constraints: Sequence[Any | None] | None = dataclasses.field(default=None, repr=False)
+    """What each prediction had to satisfy: what is given, and what follows from its input; None: nothing."""
     trust: Trust | None = dataclasses.field(default=None, repr=False)
     """The confidence of the answers, if the model is calibrated for them."""
     assessment: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
@@ -117,7 +118,7 @@ class Evaluation:
 
 def evaluate(
     model: Model,
-    inputs: Sequence[Any] | Tensors,
+    inputs: Sequence[Any],
     outputs: Any,
     *,
     decoder: Choice | None = None,
@@ -127,8 +128,9 @@ def evaluate(
 ) -> Evaluation:
     """Decode and measure. With `oracle` the query is ψ(y), the embedding of the truth, instead of a prediction.
 
-    `given` names constraints, such as `formula`, that predictions must satisfy as the truth does; the metric `answered`
-    is then the share of inputs for which the decoder found such a structure.
+    Predictions satisfy the constraints that follow from their inputs. `given` names further ones, such as `formula`,
+    that they must satisfy as the truth does. With constraints, the metric `answered` is the share of inputs for which
+    the decoder found such a structure.
 
     `outputs` are packed, one for each input, or `Truths` with several: then the first of each input is embedded.
     """
@@ -138,9 +140,9 @@ def evaluate(
     if len(inputs) != len(truths):
         what = f"{counted(len(inputs), 'input')} but {counted(len(truths), 'output')}."
         raise DataError(what, where="evaluation", fix="Give one output for each input.")
-    constraints = from_truths(model.space, truths.first, given)
-    packed = inputs if isinstance(inputs, Tensors) else model.inputs.pack(inputs)
-    queries = model.regressor.ideal_queries(truths.first) if oracle else model.regressor.predict(packed)
+    bound, implied = from_truths(model.space, truths.first, given), model.implied(inputs)
+    constraints = combined(implied, bound)
+    queries = model.regressor.ideal_queries(truths.first) if oracle else model.queries(inputs)
     error = None
     if not oracle:
         plain = model.surrogate.energy(truths.of_examples(model.regressor.regressed(queries)))
@@ -148,11 +150,8 @@ def evaluate(
     if oracle:  # energies from true embeddings say nothing about those from predictions
         decoding, trust = model.decode(queries, decoder, constraints=constraints, context=context), None
     else:
-        decoding, trust = decode(model, [queries], Request(decoder=decoder, constraints=constraints), context)
-    values = measure(model.space, decoding.best, truths, context)
-    answered = decoding.energies[:, 0].isfinite().cpu()
-    if constraints is not None:  # no answer is not exact, even if the best of all structures is another truth
-        values["exact"] = values["exact"] * answered
+        decoding, trust = decode(model, [queries], implied, Request(decoder=decoder, constraints=bound), context)
+    values = only_answers(measure(model.space, decoding.best, truths, context), decoding)
     metrics = means(values)
     if model.candidates is not None:
         known = member(model.space.keys(truths.outputs), of=model.space.keys(model.candidates.batch))
@@ -163,7 +162,7 @@ def evaluate(
     if error is not None:
         metrics["regression_error"] = error.mean().item()
     if constraints is not None:
-        metrics["answered"] = answered.float().mean().item()
+        metrics["answered"] = decoding.energies[:, 0].isfinite().float().mean().item()
     metrics["examples"] = float(len(truths))
     nearest = truths.outputs if not truths.several else nearest_truths(model.space, decoding.best, truths)
     every = truths if truths.several else None
@@ -178,6 +177,7 @@ def evaluate(
         queries,
         every=every,
         given=tuple(given),
+        constraints=constraints,
         trust=trust,
         assessment=assessment,
     )

@@ -18,7 +18,7 @@ from ele_core.errors import ConfigError
 from ele_core.interfaces import OutputSpace
 from ele_core.runtime.blockwise import PLAIN, in_blocks
 from ele_core.runtime.context import Context
-from ele_core.types import Metric
+from ele_core.types import Decoding, Metric
 
 BLOCK = 128
 """Examples measured at a time: limits the work that is repeated after a stop."""
@@ -47,6 +47,11 @@ def deciding(space: OutputSpace[Any, Any]) -> Metric[Any]:
     Few pairs often give no exact prediction at all, and a distance still tells good from bad.
     """
     return next((metric for metric in space.metrics if metric.direction == "min"), space.metrics[0])
+
+
+def only_answers(values: Mapping[str, Tensor], found: Decoding) -> dict[str, Tensor]:
+    """The values of each metric, `exact` only for inputs with an answer: others have any structure in its place."""
+    return {**values, "exact": values["exact"] * found.energies[:, 0].isfinite().cpu()}
 
 
 def measure(space: OutputSpace[Any, Any], predicted: Any, truths: Truths, context: Context) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from ele_core.config import RunConfig
 from ele_core.data.objects import pack_all
 from ele_core.errors import ConfigError, EleError, ModelError
 from ele_core.interfaces import Decoder, Energy, InputSpace, Learner, OutputSpace, Regressor, Surrogate
-from ele_core.model.constraints import read_constraints
+from ele_core.model.constraints import implied, read_constraints
 from ele_core.model.loss import LearnedLoss, Reduction
 from ele_core.model.trust.calibration import Calibration
 from ele_core.numerics.keys import distinct, ranks
@@ -76,7 +76,13 @@ class Model:
 
     def queries(self, values: Sequence[Any]) -> Tensor:
         """Predict the queries of inputs: (B, q)."""
-        return self.regressor.predict(self.inputs.pack(values))
+        return self.regressor.predict(self.pack(values))
+
+    def pack(self, values: Sequence[Any]) -> Tensors:
+        """Pack inputs; refuse those of which the constraint that follows cannot be read, too."""
+        packed = self.inputs.pack(values)
+        self.implied(values)
+        return packed
 
     def embed(self, objects: Sequence[Any], context: Context) -> Tensor:
         """Embed the user's objects: (B, dim)."""
@@ -199,6 +205,10 @@ class Model:
         batch = batch[rows]
         embeddings = (processes or Processes()).spread(self.surrogate.stored, batch)
         return Candidates(batch, embeddings, None if owner is None else owner[rows], self.surrogate)
+
+    def implied(self, values: Sequence[Any]) -> list[Any] | None:
+        """The constraint that follows from each input, by the section `constraints`; None: there are none."""
+        return implied(self.config.constraints, self.space, self.inputs, values)
 
     def constraints_from(self, given: Any | None, inputs: int) -> list[Any] | None:
         """Read the constraints that a user gives: one for all inputs, or one for each; None: there are none."""

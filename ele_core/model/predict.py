@@ -12,6 +12,7 @@ from torch import Tensor
 from ele_core.data.objects import CHUNK, SHOWN, Rejected, read_inputs, read_outputs, refuse
 from ele_core.errors import InvalidObject, counted
 from ele_core.files.columns import FIRST, Cell, Table
+from ele_core.model.constraints import combined
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
 from ele_core.model.trust import judged
@@ -33,7 +34,7 @@ class Request:
     candidates: Candidates | None = None
     """Structures to choose from or to start at; None: those of the model."""
     constraints: Sequence[Any | None] | None = None
-    """One `Rules.Constraint` for each input, or None; None: there are none."""
+    """One `Rules.Constraint` for each input, or None, besides what follows from it; None: there are none."""
     promise: Promise | None = None
     """What prediction sets shall hold; needs a calibrated model."""
     least_confidence: float = 0.0
@@ -54,6 +55,8 @@ class Asked:
     queries: Sequence[Tensor]
     """(n, q) for each chunk: row i of all chunks together is the query of the input at `rows[i]`."""
     rows: Sequence[int]
+    implied: Sequence[Any | None] | None = None
+    """The constraint that follows from each of these inputs; None: there are none."""
     rejected: Sequence[Rejected] = ()
     unlike: Mapping[int, str] = dataclasses.field(default_factory=dict)
     """Position of an input that is unlike those of the training → the reason."""
@@ -64,7 +67,7 @@ class Asked:
 def predict(model: Model, inputs: Sequence[Any], request: Request, context: Context) -> Predictions:
     """Predict for objects of the input space; the first that it does not take raises with its position."""
     request.require(model)
-    queries, unlike = list[Tensor](), dict[int, str]()
+    queries, bound, unlike = list[Tensor](), list[Any](), dict[int, str]()
     for start in range(0, len(inputs), CHUNK):
         values = inputs[start : start + CHUNK]
         try:
@@ -72,8 +75,10 @@ def predict(model: Model, inputs: Sequence[Any], request: Request, context: Cont
         except InvalidObject as error:
             error.shift(start)
             raise
+        bound += model.implied(values) or ()
         unlike |= unlike_training(model, values, range(start, start + len(values)))
-    return answer(model, Asked(inputs, queries, range(len(inputs)), unlike=unlike), request, context)
+    asked = Asked(inputs, queries, range(len(inputs)), bound or None, unlike=unlike)
+    return answer(model, asked, request, context)
 
 
 def predict_texts(
@@ -93,18 +98,20 @@ def predict_texts(
     """
     request = request or Request()
     request.require(model)
-    queries, rows, unlike = list[Tensor](), list[int](), dict[int, str]()
+    queries, bound, rows, unlike = list[Tensor](), list[Any](), list[int](), dict[int, str]()
     rejected: list[Rejected] = []
     for start in range(0, len(cells), CHUNK):
-        read = read_inputs(model.inputs, cells, range(start, min(start + CHUNK, len(cells))), lines)
+        read = read_inputs(model.inputs, cells, range(start, min(start + CHUNK, len(cells))), lines, model.pack)
         rejected += read.rejected
         if len(read):
             rows += read.rows
             queries.append(model.regressor.predict(read.batch))
+            bound += model.implied(read.values) or ()
             unlike |= unlike_training(model, read.values, read.rows)
     if on_error == "raise":
         refuse(rejected, source)
-    return answer(model, Asked(cells, queries, rows, rejected, unlike, objects=False), request, context)
+    asked = Asked(cells, queries, rows, bound or None, rejected, unlike, objects=False)
+    return answer(model, asked, request, context)
 
 
 def unlike_training(model: Model, values: Sequence[Any], rows: Sequence[int]) -> dict[int, str]:
@@ -117,7 +124,8 @@ def answer(model: Model, asked: Asked, request: Request, context: Context) -> Pr
     constraints = request.constraints
     if constraints is not None:
         constraints = [constraints[row] for row in asked.rows]
-    decoding, trust = decode(model, asked.queries, dataclasses.replace(request, constraints=constraints), context)
+    request = dataclasses.replace(request, constraints=constraints)
+    decoding, trust = decode(model, asked.queries, asked.implied, request, context)
     return Predictions(
         model.space,
         asked.inputs,
@@ -129,14 +137,21 @@ def answer(model: Model, asked: Asked, request: Request, context: Context) -> Pr
         list_sets=request.promise is not None,
         least_confidence=request.least_confidence,
         input_space=model.inputs if asked.objects else None,
-        constrained=constraints is not None,
+        constrained=combined(asked.implied, constraints) is not None,
     )
 
 
 def decode(
-    model: Model, queries: Sequence[Tensor], request: Request, context: Context
+    model: Model,
+    queries: Sequence[Tensor],
+    implied: Sequence[Any | None] | None,
+    request: Request,
+    context: Context,
 ) -> tuple[Decoding, Trust | None]:
-    """Decode chunks of queries as one; return the structures found, and how far to trust them if that is known."""
+    """Decode chunks of queries as one; return the structures found, and how far to trust them if that is known.
+
+    `implied` are the constraints that follow from the inputs.
+    """
     if not queries:
         empty = model.space.pack([])
         return Decoding(empty, model.surrogate.embed(empty).new_zeros(0, request.top_k)), None
@@ -146,6 +161,7 @@ def decode(
         request.decoder,
         top_k=request.top_k,
         candidates=request.candidates,
+        implied=implied,
         constraints=request.constraints,
         trace=request.trace,
         context=context,

@@ -154,7 +154,8 @@ class FilePrediction:
         for _, block in source.blocks():
             from_options(self.model.space, self.constraints, block.table)
             if self.on_error == "raise":
-                found = read_inputs(self.model.inputs, block.cells, lines=block.table.lines).rejected
+                read = read_inputs(self.model.inputs, block.cells, lines=block.table.lines, pack=self.model.pack)
+                found = read.rejected
                 count += len(found)
                 room = max(0, LISTED - len(rejected))
                 rejected += [dataclasses.replace(each, row=block.first + each.row) for each in found[:room]]

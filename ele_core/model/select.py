@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from ele_core.config import RunConfig
 from ele_core.data.truths import Truths
 from ele_core.interfaces import Regressor
-from ele_core.model.metrics import deciding, measure
+from ele_core.model.metrics import deciding, measure, only_answers
 from ele_core.model.model import Model
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
@@ -32,11 +33,18 @@ class Tried:
         return f"{with_mode}{self.decoder.name} {self.value:.3g}"
 
 
-def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> Model:
+def select(
+    model: Model,
+    inputs: Tensors,
+    truths: Truths,
+    context: Context,
+    constraints: Sequence[Any | None] | None = None,
+) -> Model:
     """Return the model with the decoder and the mode of its regressor that predict best; report what was tried.
 
     All modes are tried with the first decoder, then those into which the regressor can refine the best one, then the
     other decoders with the best mode. Of equal ones the later decoder is kept: recipes list the fastest last.
+    `constraints` are those that follow from the inputs, None: there are none.
     """
     config = model.config
     decoders = [decoder_of(config, name) for name in config.selection.decoders] or [config.decoder]
@@ -52,9 +60,10 @@ def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> M
     def attempt(mode: str, decoder: Choice) -> Tried:
         if mode:
             model.regressor.use_mode(mode)
-        predicted = model.decode(model.regressor.predict(inputs), decoder, context=quiet).best
-        value = measure(model.space, predicted, truths, quiet)[metric.name].float().mean().item()
-        return Tried(mode, decoder, value)
+        queries, bound = model.regressor.predict(inputs), rows_of(constraints, len(inputs))
+        found = model.decode(queries, decoder, constraints=bound, context=quiet)
+        values = only_answers(measure(model.space, found.best, truths, quiet), found)
+        return Tried(mode, decoder, values[metric.name].float().mean().item())
 
     def best_of(tried: Sequence[Tried]) -> Tried:
         return min(tried, key=lambda each: each.value if metric.direction == "min" else -each.value)
@@ -66,7 +75,8 @@ def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> M
     tried = [attempt(mode, decoders[0]) for mode in modes]
     if best_of(tried).mode:
         model.regressor.use_mode(best_of(tried).mode)
-    further = model.regressor.refine(whole, judged, Problem(model.space, model.candidates))
+    problem = Problem(model.space, model.candidates, rows_of(constraints, len(whole)))
+    further = model.regressor.refine(whole, judged, problem)
     tried += [attempt(mode, decoders[0]) for mode in further]
     best = best_of(tried)
     for decoder in decoders[1:]:
@@ -77,6 +87,11 @@ def select(model: Model, inputs: Tensors, truths: Truths, context: Context) -> M
     listed = "; ".join(map(str, tried))
     context.monitor.message(f"{metric.name} on {len(truths)} validation pairs: {listed}. Chosen: {best}")
     return dataclasses.replace(model, config=config.model_copy(update={"decoder": best.decoder}))
+
+
+def rows_of(constraints: Sequence[Any | None] | None, count: int) -> Sequence[Any | None] | None:
+    """The first `count` constraints, if there are any."""
+    return None if constraints is None else constraints[:count]
 
 
 def decoder_of(config: RunConfig, name: str) -> Choice:

@@ -6,7 +6,8 @@ import dataclasses
 
 from ele_core.data.prepare import Prepared
 from ele_core.energies import SquaredDistance
-from ele_core.errors import DataError
+from ele_core.errors import DataError, counted
+from ele_core.files.archive import brief
 from ele_core.interfaces import Energy, Learner
 from ele_core.model.model import Model
 from ele_core.model.select import decoder_of, select
@@ -19,7 +20,7 @@ from ele_core.runtime.work import Snapshot, Work
 from ele_core.types import Pairs, Problem, TrainingData
 
 CHECKED = 200
-"""Validation pairs by which a training that diverged is found."""
+"""Validation pairs by which a training that diverged, or constraints that contradict the outputs, are found."""
 DIVERGED = 100.0
 """How many times as far from the truths as their mean, in squared distances, no regressor is that learned."""
 
@@ -36,6 +37,8 @@ def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -
     model = Model.build(prepared.config, prepared.space, prepared.inputs, context.derived_seed("weights"))
     for name in prepared.config.selection.decoders:  # refused now rather than after the training
         model.decoder(decoder_of(prepared.config, name))
+    if warning := contradictions(model, prepared):
+        context.monitor.message(warning)
     if donor is not None:
         copied = " and ".join(start_from(model, donor))
         context.monitor.message(f"training starts from the weights of another model: {copied}")
@@ -56,12 +59,27 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     model.candidates = model.embed_candidates(train.outputs, processes=context.processes)
     fit_decoders(model, given, context)
     rows, truths = prepared.examples("validation")
-    model = select(model, prepared.packed[rows], truths, context)
+    model = select(model, prepared.packed[rows], truths, context, model.implied(data.inputs_at(rows)))
     if len(data.calibration):
         model = calibrated(model, prepared, "calibration", context)
         assert model.calibration is not None
         context.monitor.message(described(model.calibration))
     return model
+
+
+def contradictions(model: Model, prepared: Prepared) -> str:
+    """A warning if outputs do not satisfy the constraint that follows from their inputs; else empty."""
+    data, rows, rules = prepared.data, prepared.data.validation[:CHECKED], model.space.rules
+    constraints = model.implied(data.inputs_at(rows))
+    if constraints is None or rules is None:
+        return ""
+    each = zip(rows.tolist(), rows.split(1), constraints, strict=True)
+    against = [row for row, own, one in each if one is not None and not rules.satisfies(data.outputs[own], one)]
+    if not against:
+        return ""
+    told = f"{len(against):,} of {counted(len(rows), 'validation output')} violate the constraint of their input"
+    first = brief(model.inputs.format(data.inputs[against[0]]), 60)
+    return f"warning: {told}, first that of {first!r}: they cannot be predicted. Check the section constraints"
 
 
 def divergence(model: Model, pairs: Pairs) -> str:
@@ -82,7 +100,7 @@ def calibrated(model: Model, prepared: Prepared, split: str, context: Context) -
     """Return the model with a calibration learned from a split of its data."""
     rows, truths = prepared.examples(split)
     quiet = dataclasses.replace(context, work=Work())
-    return calibrate(model, prepared.packed[rows], truths, f"{split} split", quiet)
+    return calibrate(model, prepared.data.inputs_at(rows), truths, f"{split} split", quiet)
 
 
 def fit_decoders(model: Model, data: TrainingData, context: Context) -> None:

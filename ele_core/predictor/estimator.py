@@ -61,6 +61,9 @@ class StructuredPredictor:
 
         StructuredPredictor("sequence", regressor={"name": "neural", "training": {"epochs": 5}})
 
+    `constraints` are what predictions must satisfy in every stage: values, or properties of the inputs, such as
+    `{"length": "@words"}`.
+
     `verbose` shows messages and progress; None: in a Python prompt or a notebook.
     `callbacks` are notified of events in `fit`: steps, evaluations, ends of stages, messages. Names are looked up in
     `registry`, by default in the installed plugins. With `warm_start=True`, `fit` starts from the weights of the last
@@ -81,6 +84,7 @@ class StructuredPredictor:
         surrogate: Section | None = None,
         regressor: Section | None = None,
         decoder: Section | None = None,
+        constraints: Mapping[str, Any] | None = None,
         recipe: str | None = None,
         share: float = 1.0,
         seed: int = 0,
@@ -95,6 +99,7 @@ class StructuredPredictor:
         self.surrogate = surrogate
         self.regressor = regressor
         self.decoder = decoder
+        self.constraints = constraints
         self.recipe = recipe
         self.share = share
         self.seed = seed
@@ -112,7 +117,7 @@ class StructuredPredictor:
         """
         registry = changes.get("registry") or installed()
         defaults = configuration.task_sections({"name": name}, registry, own=True)
-        spaces: dict[str, Any] = {key: defaults[key] for key in ("input", "output") if key in defaults}
+        spaces: dict[str, Any] = {key: defaults[key] for key in ("input", "output", "constraints") if key in defaults}
         return cls(**{**spaces, **changes})
 
     # -- scikit-learn ---------------------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ class StructuredPredictor:
         """Return the predicted object for each input; with `top_k`, a list of the best objects for each input.
 
         `constraints` is a constraint for all inputs, such as `{"formula": "C9H8O4"}`, or a list with one or None for
-        each. If no structure satisfies it, the prediction is None.
+        each, besides what follows from the inputs. If no structure satisfies them, the prediction is None.
         """
         many = 1 if top_k is None else top_k
         found = self.decode(X, decoder=decoder, top_k=many, candidates=candidates, constraints=constraints)
@@ -216,7 +221,7 @@ class StructuredPredictor:
         model, context = self._fitted(), self._context()
         inputs, objects = as_pairs(X, y, "calibrate")
         truths = packed_truths(model.space, objects, context)
-        self.model_ = calibrate(model, model.inputs.pack(inputs), truths, "given pairs", context)
+        self.model_ = calibrate(model, inputs, truths, "given pairs", context)
         return self
 
     def to_dataframe(
@@ -355,7 +360,8 @@ class StructuredPredictor:
         model = open_model(folder, registry).model(device=pick_device(device))
         sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in cls.sections}
         share, seed = model.config.candidates.share, model.config.seed
-        predictor = cls(**sections, share=share, seed=seed, device=device, registry=registry)
+        bound = model.config.constraints or None
+        predictor = cls(**sections, constraints=bound, share=share, seed=seed, device=device, registry=registry)
         predictor.model_ = model
         return predictor
 
@@ -373,7 +379,7 @@ class StructuredPredictor:
         return Context(self.seed, pick_device(self.device), monitor)
 
     def _config(self, calibration: float | None = None) -> configuration.RunConfig:
-        sections = {name: getattr(self, name) for name in (*self.sections, "recipe", "seed", "device")}
+        sections = {name: getattr(self, name) for name in (*self.sections, "constraints", "recipe", "seed", "device")}
         sections["calibration"] = None if calibration is None else {"pairs": calibration}
         sections = {name: section for name, section in sections.items() if section is not None}
         return configuration.load({**sections, "candidates": {"share": self.share}}, registry=self.registry)

@@ -92,7 +92,7 @@ def collect(
         "numbers": headline.numbers(),
         "table": headline.table(others, run.references()),
         "loss": headline.loss(),
-        "ranks": ranks(model, queries, truths, affordable, context),
+        "ranks": ranks(model, queries, truths, affordable, context, measured.constraints(model)),
         "advice": [
             *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.others)]),
             *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders),

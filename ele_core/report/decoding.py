@@ -43,12 +43,14 @@ def trajectories(
     `energies`, `scores` (the primary metric), `best_scores` (its better bound), `drawings`; `truth` is a drawing too.
     """
     wanted = interleaved([group[:TRIED] for group in groups.values()])
+    constraints = measured.constraints(model)
     found: list[dict[str, Any]] = []
     for decoder in usable(model) if wanted else ():
         if not model.decoder(decoder).traces:
             continue
         rows = wanted[: affordable("trajectories", model, queries[wanted], decoder, context=context)]
-        trace = model.decode(queries[rows], decoder, trace=True, context=context).trace
+        bound = [constraints[row] for row in rows]
+        trace = model.decode(queries[rows], decoder, constraints=bound, trace=True, context=context).trace
         if trace is None:
             continue
         about = {"decoder": decoder.name, "note": model.decoder(decoder).trace_note}
@@ -163,14 +165,25 @@ class Ranks:
     shares: list[tuple[int, float]]
 
 
-def ranks(model: Model, queries: Tensor, truths: Any, affordable: Affordable, context: Context) -> Ranks | None:
-    """Decode the first inputs once more, for as many answers as are shown; None if the decoder gives only one."""
+def ranks(
+    model: Model,
+    queries: Tensor,
+    truths: Any,
+    affordable: Affordable,
+    context: Context,
+    constraints: Sequence[Any | None] | None = None,
+) -> Ranks | None:
+    """Decode the first inputs once more, for as many answers as are shown; None if the decoder gives only one.
+
+    `constraints` are those that follow from the inputs.
+    """
     deepest = min(FIRST[-1], len(model.candidates or ()))
     if not len(queries) or deepest < 2:
         return None
     try:
         count = affordable("ranks", model, queries[:MOST], top_k=deepest, context=context)
-        decoding = model.decode(queries[:count], top_k=deepest, context=context)
+        bound = None if constraints is None else constraints[:count]
+        decoding = model.decode(queries[:count], top_k=deepest, constraints=bound, context=context)
     except EleError:  # fewer answers than asked for: a small share of the candidates, or a decoder with one answer
         return None
     keys = model.space.keys(decoding.structures).view(count, deepest, -1)

@@ -83,6 +83,10 @@ class Measured:
             return self.outcome.result.queries
         return model.queries([model.inputs.parse(text) for text in self.texts["input"]])
 
+    def constraints(self, model: Model) -> list[Any | None]:
+        """The constraint that follows from each input, None for each from which nothing does."""
+        return model.implied([model.inputs.parse(text) for text in self.texts["input"]]) or [None] * len(self)
+
 
 def shortened(text: str) -> str:
     """An input as the page shows it: of a long one, such as a vector, the beginning and the length."""
@@ -102,7 +106,7 @@ def measured_before(run: Run, model: Model, wanted: Wanted) -> Measured:
             outcome,
             oracle,
             {name: [row[name] for row in rows] for name in TEXTS},
-            [float(row["energy"]) for row in rows],
+            [float(row["energy"] or "inf") for row in rows],
             {name: [float(row[name]) for row in rows] for name in names},
             {name: [float(row[name]) for row in oracle_rows] for name in names},
             {name: [float(row[metrics[name].best_case]) for row in rows] for name in bounded},

@@ -87,8 +87,8 @@ class Trial:
             choice = self.decoders[decoder]
             request, context = Request(top_k, choice, trace=True), Context(self.model.config.seed, self.model.device)
             found = predict_texts(self.model, [text], request, context=context)
-            for reason in found.refused.values():
-                raise DataError(reason)
+            if not found[0].objects:
+                raise DataError(found[0].status)
             seconds = time.monotonic() - started
             return {
                 **self._drawn(found, next((each.truth for each in self.examples if each.input == text), None)),

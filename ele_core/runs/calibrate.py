@@ -112,7 +112,7 @@ def from_folds(model: Model, run: Run, folds: int, context: Context) -> Model:
         others = dataclasses.replace(data, train=data.train[part != fold], calibration=nothing)
         own = dataclasses.replace(prepared, config=fixed, data=others)
         rows, _ = examples(data, data.train[part == fold], written)
-        parts.append(to_judge(fit(assemble(own, context), own, context), prepared.packed[rows], context))
+        parts.append(to_judge(fit(assemble(own, context), own, context), data.inputs_at(rows), context))
     fewest = min(found.top_k for found in parts)
     _, truths = examples(data, torch.cat([data.train[part == fold] for fold in range(folds)]), written)
     found = Decoding.cat([each.ranks(0, fewest) for each in parts])

@@ -29,10 +29,12 @@ from ele_core.runtime.work import Stop
 
 def work_key(run: Path, config: RunConfig, settings: Any) -> str:
     """Return a name for work with the model of `run`, equal for equal model, decoding, settings and versions."""
-    decoding = {name: getattr(config, name) for name in DECODING}
+    decoding = config.model_dump(mode="json", include=set(DECODING))
+    if not config.constraints:  # as in runs that are older than this section
+        del decoding["constraints"]
     same = {
         "model": digest(model_folder(run) / MANIFEST),
-        "decoding": {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in decoding.items()},
+        "decoding": decoding,
         "settings": settings,
         "versions": versions(config),
     }

@@ -331,6 +331,22 @@ def check_input_nearest_forgets_earlier_batches(inputs: Inputs) -> None:
 
 
 @after(check_input_parse_inverts_format)
+def check_input_properties_are_values(inputs: Inputs) -> None:
+    """`properties` gives texts, numbers or None under the same names for every example, and for its text."""
+    space = ready(inputs)
+    known = [space.properties(value) for value in space.examples()]
+    if not any(known):
+        raise NotApplicable("inputs tell nothing of their outputs: properties is empty")
+    for value, own in zip(space.examples(), known, strict=True):
+        text = space.format(value)
+        require(list(own) == list(known[0]), f"the properties of {text!r} have other names than those of others")
+        for name, found in own.items():
+            plain = found is None or type(found) in (str, int, float)
+            require(plain, f"the property '{name}' is a {type(found).__name__}, not a text, a number or None")
+        require(space.properties(space.parse(text)) == own, f"the text {text!r} is parsed to other properties")
+
+
+@after(check_input_parse_inverts_format)
 def check_input_is_drawn(inputs: Inputs) -> None:
     """`render` gives a `Drawing` of every example, with a text and, if it has a picture, well-formed SVG."""
     space = ready(inputs)

@@ -125,6 +125,10 @@ class SpectrumInput(InputSpace[Spectrum]):
         )
         return [Spectrum.parse(text) for text in texts]
 
+    def properties(self, value: Spectrum | str) -> dict[str, Any]:
+        """The `mass` of the molecule in dalton, by the precursor and the adduct."""
+        return {"mass": as_spectrum(value).neutral_mass}
+
     def features(self, batch: Tensors, *, grams: int = 4) -> SparseRows:
         """Intensities to the power 0.3 in bins of m/z and of neutral loss, and wide bins of the precursor; norm 1.
 

@@ -292,7 +292,7 @@ def test_fitted_weights_beat_each_term_and_ignore_noise(problem):
     noisy = [q + 0.1 * q.std() * torch.randn(q.shape, generator=generator, dtype=q.dtype) for q in queries]
     terms = [each.energy(q) for each, q in zip(half, noisy, strict=True)]
     candidates = Candidates(problem.candidates.batch, half[0].embed(problem.candidates.batch), surrogate=half[0])
-    weights = fit_weights([term[:30] for term in terms], truths[:30], space, candidates)
+    weights = fit_weights([term[:30] for term in terms], truths[:30], Problem(space, candidates))
     assert all(weight >= 0 for weight in weights)
     assert weights[0] > 5 * weights[1] > 0, "the second term is twenty times as long"
     known = Problem(space, dataclasses.replace(candidates, others={}))
@@ -311,9 +311,7 @@ def test_fitted_weights_beat_each_term_and_ignore_noise(problem):
 
 def test_rivals_are_other_structures_each_once(problem):
     truths = random_sequences(problem.space, 8, seed=7)
-    rivals, owner = rivals_of(
-        [problem.energy(problem.surrogate.embed(truths))], truths, problem.space, problem.candidates
-    )
+    rivals, owner = rivals_of([problem.energy(problem.surrogate.embed(truths))], truths, problem)
     keys = problem.space.keys(rivals)
     assert (keys != problem.space.keys(truths)[owner]).any(dim=1).all()
     assert len(torch.cat([owner[:, None], keys], dim=1).unique(dim=0)) == len(owner)

@@ -129,6 +129,10 @@ class BitsInput(InputSpace[FeatureSet]):
         pairs = zip(entries.numbers.tolist(), counts, strict=True)
         return " ".join(str(number) if count == 1 else f"{number}:{count}" for number, count in pairs) or "[]"
 
+    def properties(self, value: FeatureSet) -> dict[str, Any]:
+        """The numbers of the features that it has as a text of `bits`, such as `3 17 1024`."""
+        return {"bits": " ".join(map(str, self._entries(value, 0).numbers.tolist()))}
+
     def fit(self, values: Sequence[FeatureSet]) -> None:
         """Learn the number of features, which of them occur, and how many an input has at most."""
         if len(values) == 0:

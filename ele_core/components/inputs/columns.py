@@ -172,6 +172,12 @@ class ColumnsInput(InputSpace[Row]):
         parts = zip(self.columns.values(), batch.parts, self._scales, strict=True)
         return side_by_side([scaled(compared(part, own, grams), scale) for part, own, scale in parts])
 
+    def properties(self, value: Row) -> dict[str, Any]:
+        """The text of each column under its name, and the properties of each as `COLUMN.PROPERTY`."""
+        texts = {name: part.format(value[name]) for name, part in self.columns.items()}
+        each = ((name, part.properties(value[name])) for name, part in self.columns.items())
+        return texts | {f"{name}.{own}": found for name, known in each for own, found in known.items()}
+
     def defaults(self, pairs: int) -> dict[str, Any]:
         """The network of each column, joined; a Gaussian kernel, with the longest runs of tokens of any column."""
         own = {name: part.defaults(pairs) for name, part in self.columns.items()}

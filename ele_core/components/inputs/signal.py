@@ -98,6 +98,10 @@ class SignalInput(InputSpace[Signal]):
         series = _series(value, 0)
         return VectorInput().format(series[:, 0]) if series.shape[1] == 1 else json.dumps(series.tolist())
 
+    def properties(self, value: Signal) -> dict[str, Any]:
+        """The number of its `times`."""
+        return {"times": len(_series(value, 0))}
+
     def fit(self, values: Sequence[Signal]) -> None:
         """Learn the number of channels, the mean, deviation and range of each, and `max_length`."""
         if len(values) == 0:

@@ -206,6 +206,10 @@ class TextInput(InputSpace[str]):
         assert isinstance(others, Texts)
         return nearest_texts(self._spelled(batch), self._spelled(others))
 
+    def properties(self, value: str) -> dict[str, Any]:
+        """The `text`, and the number of its `characters` and of its `words`, which spaces separate."""
+        return {"text": value, "characters": len(value), "words": len(value.split())}
+
     @classmethod
     def defaults(cls, pairs: int) -> dict[str, Any]:
         """A recurrent network whose size follows the number of pairs, and a kernel on runs of tokens."""

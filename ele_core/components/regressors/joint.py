@@ -92,7 +92,7 @@ class JointRegressor(Regressor):
         self.joint = True
         self.widths[0] = self.loss.predict(inputs[:1]).shape[1]
         loss, terms = self._terms(self.predict(inputs))
-        own, *others = fit_weights([loss, *terms.values()], truths, self.surrogate.space, problem.candidates)
+        own, *others = fit_weights([loss, *terms.values()], truths, problem)
         found = dict(zip(terms, others, strict=True))
         least = max(own, LEAST * max(others))
         self.weights = torch.tensor([found.get(name, 0.0) / least for name in self.proposers])

@@ -41,6 +41,8 @@ class Calibration:
     decoder: Choice
     share: float
     """The share of the candidates that the decoder saw."""
+    constraints: Mapping[str, Any]
+    """The constraints that followed from the inputs, as configured."""
     structures: int
     """The number K of structures to find for each input."""
     source: str
@@ -73,7 +75,8 @@ class Calibration:
 
     def fits(self, config: RunConfig, decoder: Choice | None = None) -> bool:
         """Whether predictions with this configuration and decoder are made as those it was learned from."""
-        return (decoder or config.decoder) == self.decoder and config.candidates.share == self.share
+        own = config.candidates.share, config.constraints
+        return (decoder or config.decoder) == self.decoder and own == (self.share, self.constraints)
 
 
 def fit_calibration(
@@ -88,15 +91,20 @@ def fit_calibration(
     if len(truths) < LEAST_CALIBRATION:
         what = f"too few to calibrate with: {counted(len(truths), 'pair')}, and at least {LEAST_CALIBRATION} are needed"
         raise DataError(f"{what}.", where=source, fix="Give more pairs.")
+    if not bool(found.energies[:, 0].isfinite().any()):
+        what = "no input has an answer that satisfies its constraint"
+        raise DataError(f"{what}: there is nothing to calibrate.", where=source, fix="Check the section `constraints`.")
     scale = typical(found.energies)
     rank, known = rank_of_truth(space, found, truths), signals(found.energies, candidate, scale)
     right = rank == 0
     metric = next((metric for metric in space.metrics if metric.direction == "min"), None)
     losses = torch.empty(0, 0, dtype=torch.double) if metric is None else nearest_losses(space, found, truths, metric)
     largest = config.calibration.largest_loss
+    losses = losses.where(losses.isfinite(), largest)  # no answer
     return Calibration(
         decoder=config.decoder,
         share=config.candidates.share,
+        constraints=config.constraints,
         structures=found.top_k,
         source=source,
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -130,6 +138,7 @@ class Described(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     share: float = Field(gt=0, le=1)
+    constraints: dict[str, str | int | float] = Field(default_factory=dict)
     structures: int = Field(ge=2)
     source: str
     date: str
@@ -163,7 +172,7 @@ def read_calibration(folder: Path, space: OutputSpace[Any, Any]) -> Calibration:
         if content["format"] != FORMAT or tuple(content["signals"]) != NAMES:
             raise ModelError("made by another version of ELE.", where=str(folder / FILE), fix="Calibrate again.")
         stored = Snapshot(tensors)
-        plain = Described.model_validate({name: content[name] for name in PLAIN}).model_dump()
+        plain = Described.model_validate({name: content[name] for name in PLAIN if name in content}).model_dump()
         plain |= {name: tensors[name] for name in ARRAYS}
         linear = {name: stored.part(name) for name in LINEAR}
         found = Calibration(
@@ -226,4 +235,5 @@ def value_problem(found: Calibration, space: OutputSpace[Any, Any]) -> str | Non
 
 def typical(energies: Tensor) -> float:
     """The median energy of the first of the structures that were found: energies (n, K)."""
-    return float(energies[:, 0].double().median().clamp(min=1e-12))
+    found = energies[:, 0].double()
+    return float(found[found.isfinite()].median().clamp(min=1e-12))

@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from ele_core.data.truths import Truths
+from ele_core.model.constraints import combined
 from ele_core.model.model import Model
 from ele_core.model.trust.calibration import Calibration, fit_calibration
 from ele_core.model.trust.signals import signals
-from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates, Choice, Decoding
 
@@ -31,8 +31,8 @@ class Trust:
 
     @property
     def confidence(self) -> Tensor:
-        """(B,) the probability that the answer is exact."""
-        return self.calibration.confidence(self.signals)
+        """(B,) the probability that the answer is exact; 0 where there is none."""
+        return self.calibration.confidence(self.signals) * self.found.energies[:, 0].isfinite().cpu()
 
     @property
     def expected(self) -> Mapping[str, Tensor]:
@@ -50,17 +50,22 @@ def decode(
     *,
     top_k: int = 1,
     candidates: Candidates | None = None,
+    implied: Sequence[Any | None] | None = None,
     constraints: Sequence[Any | None] | None = None,
     trace: bool = False,
     context: Context,
 ) -> tuple[Decoding, Trust | None]:
-    """Decode as `Model.decode` does; if the model is calibrated for it, also return how far to trust the answers."""
+    """Decode as `Model.decode` does; if the model is calibrated for it, also return how far to trust the answers.
+
+    The constraints are those `implied` by the inputs, for which models are calibrated, and further ones.
+    """
     calibration = model.calibration
     if calibration is None or without_confidence(model, decoder, candidates, constraints):
-        options = {"top_k": top_k, "candidates": candidates, "constraints": constraints, "trace": trace}
+        bound = combined(implied, constraints)
+        options = {"top_k": top_k, "candidates": candidates, "constraints": bound, "trace": trace}
         return model.decode(queries, decoder, **options, context=context), None  # type: ignore[arg-type]
     many = max(top_k, calibration.structures)
-    found = model.decode(queries, decoder, top_k=many, trace=trace, context=context)
+    found = model.decode(queries, decoder, top_k=many, constraints=implied, trace=trace, context=context)
     judged = found.ranks(0, calibration.structures)
     known = signals(judged.energies, candidate_energies(model, found, queries, decoder, context), calibration.scale)
     return found.ranks(0, top_k), Trust(calibration, dataclasses.replace(judged, trace=None), known)
@@ -73,7 +78,7 @@ def without_confidence(
     if model.calibration is None:
         return UNCALIBRATED
     if constraints is not None:
-        return "no confidence: the model was calibrated without constraints"
+        return "no confidence: the model was not calibrated with these constraints"
     if candidates is not None:
         return "no confidence: the model was calibrated with its own candidates"
     if not model.calibration.fits(model.config, decoder):
@@ -82,9 +87,9 @@ def without_confidence(
     return ""
 
 
-def calibrate(model: Model, inputs: Tensors, truths: Truths, source: str, context: Context) -> Model:
+def calibrate(model: Model, values: Sequence[Any], truths: Truths, source: str, context: Context) -> Model:
     """Return the model with a calibration learned from pairs; none of its stages should have seen them."""
-    return calibrate_with(model, to_judge(model, inputs, context), truths, source)
+    return calibrate_with(model, to_judge(model, values, context), truths, source)
 
 
 def calibrate_with(model: Model, found: Decoding, truths: Truths, source: str) -> Model:
@@ -93,12 +98,12 @@ def calibrate_with(model: Model, found: Decoding, truths: Truths, source: str) -
     return dataclasses.replace(model, calibration=learned)
 
 
-def to_judge(model: Model, inputs: Tensors, context: Context) -> Decoding:
-    """Decode as many structures as a calibration looks at, with the least energy of a candidate."""
+def to_judge(model: Model, values: Sequence[Any], context: Context) -> Decoding:
+    """Decode for inputs as many structures as a calibration looks at, with the least energy of a candidate."""
     assert model.candidates is not None
     many = min(model.config.calibration.structures, len(model.candidates))
-    queries = model.regressor.predict(inputs)
-    found = model.decode(queries, top_k=many, context=context)
+    queries = model.queries(values)
+    found = model.decode(queries, top_k=many, constraints=model.implied(values), context=context)
     return dataclasses.replace(found, nearest=candidate_energies(model, found, queries, None, context))
 
 

@@ -24,7 +24,7 @@ def signals(energies: Tensor, candidate: Tensor | None, scale: float) -> Tensor:
     - crowd: the mean of this ratio over all further structures;
     - candidate: the energy of the answer divided by that of the nearest candidate, 1 if this is the answer.
     """
-    known = energies.double().nan_to_num(posinf=0.0)
+    known = energies.double().nan_to_num(posinf=FAR * scale)
     first = known[:, :1]
     further = torch.where(energies[:, 1:].isinf(), first + FAR * scale, known[:, 1:])
     floor = NEAR * scale

@@ -61,13 +61,6 @@ def test_another_decoder_can_be_named_and_is_remembered(predictor, pairs):
     assert "exact" in str(result)
 
 
-def test_packed_inputs_are_taken_as_they_are(predictor, pairs):
-    model = predictor.model_
-    packed = model.inputs.pack(pairs[0][:5])
-    left = evaluate(model, packed, outputs(predictor, pairs[1][:5]), context=Context())
-    assert left.metrics == predictor.evaluate(pairs[0][:5], pairs[1][:5]).metrics
-
-
 def test_exact_match_is_measured_also_where_a_space_does_not_list_it(predictor, monkeypatch):
     monkeypatch.setattr(SequenceSpace, "metrics", property(lambda _: ()))
     batch = outputs(predictor, ["12", "3"])

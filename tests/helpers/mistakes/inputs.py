@@ -84,6 +84,14 @@ class FitSortsValues(Bag):
         super().fit(values)
 
 
+@inputs("check_input_properties_are_values")
+class PropertiesOfSome(Bag):
+    """`properties` leaves out what an input does not have."""
+
+    def properties(self, value):
+        return {"articles": 1} if "the" in value else {}
+
+
 @inputs("check_input_packs_what_it_has_not_seen")
 class UnknownWordsFail(Bag):
     """`pack` fails with a KeyError at a word that the training texts do not have."""
