@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
 SPLITS = click.Choice(["test", "validation"])
+MOST_PROCESSES = 1024
+"""On one machine: more is a slip, and would take all its memory."""
 
 SETTINGS: Mapping[str, Decorator] = {
     "device": click.option("--device", metavar="NAME", help="Compute on this device: auto, cpu, cuda, cuda:1, … ."),
@@ -98,9 +100,8 @@ def output_file(text: str) -> Decorator:
 
 def count_option(text: str) -> Decorator:
     """Add `--processes N`, given to the command as `count`."""
-    return click.option(
-        "--processes", "count", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help=text
-    )
+    kind = click.IntRange(min=1, max=MOST_PROCESSES)
+    return click.option("--processes", "count", type=kind, default=1, show_default=True, metavar="N", help=text)
 
 
 class RunFolder(click.ParamType[str]):
