@@ -1,4 +1,4 @@
-"""Commands that are killed at random moments and started again: they must end with the same bytes, and leave nothing."""
+"""Commands that are killed at random moments and started again: they must end with the same bytes and leave nothing."""
 
 import json
 import os

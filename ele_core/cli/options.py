@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import os
 import sys
 import traceback
@@ -30,6 +31,17 @@ SPLITS = click.Choice(["test", "validation"])
 MOST_PROCESSES = 1024
 """On one machine: more is a slip, and would take all its memory."""
 
+
+class Number(click.FloatRange):
+    """A finite number in a range; click's own takes `nan` and `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
 SETTINGS: Mapping[str, Decorator] = {
     "device": click.option("--device", metavar="NAME", help="Compute on this device: auto, cpu, cuda, cuda:1, … ."),
     "seed": click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed of all random numbers."),
@@ -43,13 +55,13 @@ SETTINGS: Mapping[str, Decorator] = {
     ),
     "epochs": click.option(
         "--epochs",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         metavar="N",
         help="Train every network for N passes over the training pairs.",
     ),
     "minutes": click.option(
         "--minutes",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         metavar="M",
         help="Train for about M minutes, shared equally by all networks; reading and decoding are not counted.",
     ),
@@ -77,7 +89,7 @@ limit = click.option(
 checkpoint_every = click.option(
     "--checkpoint-every",
     "every",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=60,
     show_default=True,
     metavar="SECONDS",

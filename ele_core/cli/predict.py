@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--min-confidence",
-    type=click.FloatRange(0, 1),
+    type=options.Number(0, 1),
     default=0.0,
     metavar="P",
     help="Omit an answer, but keep its row, if the probability that it is exact is below this.",

@@ -171,7 +171,9 @@ class IndexBuilder:
         embeddings = Embeddings(Shards(files, ["embeddings"]))
         skipped = self._tell(files, len(embeddings))
         if not len(embeddings):
-            what = f"none of {counted(skipped, 'row')} is a structure of this model." if skipped else "there are no rows."
+            what = (
+                f"none of {counted(skipped, 'row')} is a structure of this model." if skipped else "there are no rows."
+            )
             fix = "Check the column." if skipped else "Give one structure per row."
             raise DataError(what, where=", ".join(self.files), fix=fix)
         chosen = choice or usual_index(len(embeddings))

@@ -207,11 +207,15 @@ def test_what_cannot_be_built_is_refused_in_a_sentence(ele, trained_run, argumen
 
 def test_files_without_rows_and_more_processes_than_a_machine_has_are_refused(ele, trained_run, tmp_path):
     (tmp_path / "empty.txt").write_text("")
-    assert fails(ele("index", trained_run, "empty.txt", "-o", "numbers"), 1, "there are no rows. Give one structure per")
+    assert fails(
+        ele("index", trained_run, "empty.txt", "-o", "numbers"), 1, "there are no rows. Give one structure per"
+    )
     assert not (tmp_path / "numbers").exists()
     command = ["predict", trained_run, "inputs.txt", "--candidates"]
     assert fails(ele(*command, "empty.txt"), 1, "empty.txt: there are no candidates. Give one per row.")
-    assert fails(ele(*command, str(trained_run)), 1, "not an index: it has no index.json. Build another with `ele index`")
+    assert fails(
+        ele(*command, str(trained_run)), 1, "not an index: it has no index.json. Build another with `ele index`"
+    )
     assert fails(ele("index", trained_run, *BUILD, "--processes", 10**20), 2, "is not in the range 1<=x<=1024")
 
 
