@@ -502,7 +502,9 @@ def test_rows_stay_aligned_with_a_status(ele, copy):
 def test_a_prediction_that_fails_leaves_nothing_in_the_run(ele, copy, tmp_path):
     (tmp_path / "empty.csv").write_text("")
     before = sorted(copy.iterdir())
+    (tmp_path / "blank.txt").write_text("\n\n")
     assert fails(ele("predict", copy, "empty.csv"), 1, "empty.csv: the file is empty")
+    assert "no input can be used" in ele("predict", copy, "blank.txt", "-o", "out.csv").err
     assert sorted(copy.iterdir()) == before
 
 
