@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -111,14 +112,71 @@ class Command:
                 time.sleep(0.005)
         return self.returncode
 
-    def kill(self) -> None:
-        """Kill it with SIGKILL."""
+    def kill(self, chance: random.Random) -> bool:
+        """Kill it with SIGKILL, and wait until the processes that it started have ended."""
+        children = descendants(self.pid)
         os.kill(self.pid, signal.SIGKILL)
+        self.wait()
+        wait_for_end(children)
+        return True
 
     @property
     def said(self) -> str:
         """What it wrote to standard error."""
         return self.errors.read_text(errors="replace") if self.errors.exists() else ""
+
+
+class Launched(Command):
+    """A command in two processes of torchrun, which starts both again when one was killed."""
+
+    def __init__(self, place: Path, *words: object) -> None:
+        self.returncode = None
+        self.errors = place / "errors.txt"
+        torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "9")
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, *torchrun, "-m", "ele_core", *map(str, words)],
+                cwd=place,
+                env=environment(),
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    def wait(self, timeout: float = LONGEST) -> int:
+        self.returncode = self.process.wait(timeout)
+        return self.returncode
+
+    def kill(self, chance: random.Random) -> bool:
+        """Kill one of the two with SIGKILL; False if the launcher ends without any."""
+        while self.process.poll() is None:
+            if workers := descendants(self.pid):
+                worker = chance.choice(workers)
+                os.kill(worker, signal.SIGKILL)
+                wait_for_end([worker])
+                return True
+        return False
+
+
+def descendants(process: int) -> list[int]:
+    """The processes that a process started, and those that they started."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(file.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == process:
+            found += [int(file.parent.name), *descendants(int(file.parent.name))]
+    return found
+
+
+def wait_for_end(processes: list[int], longest: float = 60) -> None:
+    """Wait for processes that are not ours to wait for."""
+    deadline = time.monotonic() + longest
+    while any(Path(f"/proc/{each}").exists() for each in processes) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def fresh(place: Path, run: Path | None = None) -> Path:

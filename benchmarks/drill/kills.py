@@ -1,4 +1,4 @@
-"""Commands that are killed at random moments and given again: they must end with the same bytes, and leave nothing."""
+"""Commands that are killed at random moments and started again: they must end with the same bytes and leave nothing."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from common import SAME, Command, Journal, fresh, leftovers, trained
+from common import SAME, Command, Journal, Launched, descendants, fresh, leftovers, trained
 
 SMALL = [
     word
@@ -49,11 +49,19 @@ class Case:
         run = None if self.trains or self.words[0] == "tune" else trained(work)
         return fresh(work / "places" / name, run)
 
-    def again(self, place: Path) -> tuple:
-        """The command to give after a kill."""
+    def start(self, place: Path) -> Command:
+        """Give the command, also after a kill."""
         if self.trains and (place / "run" / "config.toml").exists():
-            return (*RESUME, *EVERY, "--processes", self.processes)
-        return self.words
+            return Command(place, *RESUME, *EVERY, "--processes", self.processes)
+        return Command(place, *self.words)
+
+
+class Restarted(Case):
+    """A training in two processes of torchrun, which starts both again when one was killed."""
+
+    def start(self, place: Path) -> Launched:
+        """Start the launcher."""
+        return Launched(place, *self.words)
 
 
 def files(*names: str) -> Callable[[Path], dict]:
@@ -92,6 +100,7 @@ def cases() -> list[Case]:
     return [
         Case("train, 1 process", (*TRAIN, *EVERY), weights, 60),
         Case("train, 2 processes", (*TRAIN, *EVERY, "--processes", 2), weights, 30, processes=2),
+        Restarted("train, torchrun", (*TRAIN, *EVERY), weights, 20, processes=2),
         Case("evaluate", ("evaluate", "run", "--decoder", "pgd", "-q"), table, 25),
         Case(
             "predict", ("predict", "run", "inputs.txt", "--decoder", "pgd", "-o", "out.csv", "-q"), files("out.csv"), 25
@@ -128,7 +137,7 @@ def undisturbed(case: Case, work: Path) -> tuple[dict, float]:
     if not file.exists():
         place = case.place(work, "undisturbed")
         began = time.monotonic()
-        ended = Command(place, *case.words)
+        ended = case.start(place)
         if ended.wait():
             raise SystemExit(f"{case.name}: {ended.said}")
         file.write_text(json.dumps([case.results(place), time.monotonic() - began]))
@@ -140,50 +149,24 @@ def one_round(case: Case, work: Path, number: int, kills: int, expected: dict, s
     """Kill the command up to `kills` times, finish it, and compare."""
     chance = random.Random(f"{case.name} {number}")
     place = case.place(work, "killed")
-    struck = 0
-    for _ in range(kills):
-        process = Command(place, *case.again(place))
-        struck += killed(process, chance.uniform(0.05, 0.9) * seconds)
-        if process.returncode == 0:
-            break
-    ended = Command(place, *case.again(place))
+    struck, ended = 0, case.start(place)
+    while struck < kills and killed(ended, chance.uniform(0.05, 0.9) * seconds, chance):
+        struck += 1
+        if ended.returncode is not None:
+            ended = case.start(place)
     same = ended.wait() == 0 and case.results(place) == expected
     problem = {} if ended.returncode == 0 else {"error": ended.said[-500:]}
     left = leftovers(place)
     return {"command": case.name, "kills": struck, "equal": same, "leftovers": left, **problem}
 
 
-def killed(process: Command, delay: float) -> bool:
-    """Kill a process after a delay, and wait until its children have ended; whether the kill came before its end."""
+def killed(process: Command, delay: float, chance: random.Random) -> bool:
+    """Kill a process after a delay; whether the kill came before its end."""
     try:
         process.wait(timeout=delay)
     except subprocess.TimeoutExpired:
-        children = descendants(process.pid)
-        process.kill()
-        process.wait()
-        wait_for_end(children)
-        return True
+        return process.kill(chance)
     return False
-
-
-def descendants(process: int) -> list[int]:
-    """The processes that a process started, and those that they started."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(file.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == process:
-            found += [int(file.parent.name), *descendants(int(file.parent.name))]
-    return found
-
-
-def wait_for_end(processes: list[int], longest: float = 60) -> None:
-    """Wait for processes that are not ours to wait for."""
-    deadline = time.monotonic() + longest
-    while any(Path(f"/proc/{each}").exists() for each in processes) and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 # -- SIGSTOP ------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(min=0, min_open=True),
     metavar="N",
     help="With --rivals: minutes of processor time for each that chooses how long to train. "
     "Without: as long as the training of RUN took.",

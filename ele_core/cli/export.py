@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -42,5 +43,5 @@ def export(run: str, folder: str, console: options.Console) -> None:
     found = written(model, shown_name(opened.folder), Path(folder))
     console.show(f"Written: {folder}, with {counted(found.candidates, 'candidate')}; distances are those of ELE.")
     console.show("\n".join(["Left out:", *(f"  {each}" for each in found.left_out)]))
-    console.hint(f"Try it: python {Path(folder) / 'predict.py'} INPUT")
+    console.hint(f"Try it: python {shlex.quote(str(Path(folder) / 'predict.py'))} INPUT")
     console.json({"folder": folder, "candidates": found.candidates, "dim": found.dim, "left_out": [*found.left_out]})

@@ -61,6 +61,7 @@ def index(
     """
     from ele_core.config import as_changes, as_table
     from ele_core.data.objects import readers
+    from ele_core.errors import command
     from ele_core.model.index import IndexBuilder
     from ele_core.runs.folder import brought
     from ele_core.runs.run import context_for, open_model
@@ -78,4 +79,4 @@ def index(
         builder = IndexBuilder(model, files, Path(folder), known, context, column, fatal=on_error == "raise")
         builder.build(chosen)
         if processes.main:
-            console.hint(f"use it: ele predict {run} FILE --candidates {folder}")
+            console.hint(f"use it: {command('predict', run, 'FILE', '--candidates', folder)}")

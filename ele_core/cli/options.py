@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import os
 import sys
 import traceback
@@ -27,6 +28,19 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
 SPLITS = click.Choice(["test", "validation"])
+MOST_PROCESSES = 1024
+"""On one machine: more is a slip, and would take all its memory."""
+
+
+class Number(click.FloatRange):
+    """A finite number in a range; click's own takes `nan` and `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
 
 SETTINGS: Mapping[str, Decorator] = {
     "device": click.option("--device", metavar="NAME", help="Compute on this device: auto, cpu, cuda, cuda:1, … ."),
@@ -41,13 +55,13 @@ SETTINGS: Mapping[str, Decorator] = {
     ),
     "epochs": click.option(
         "--epochs",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         metavar="N",
         help="Train every network for N passes over the training pairs.",
     ),
     "minutes": click.option(
         "--minutes",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         metavar="M",
         help="Train for about M minutes, shared equally by all networks; reading and decoding are not counted.",
     ),
@@ -75,7 +89,7 @@ limit = click.option(
 checkpoint_every = click.option(
     "--checkpoint-every",
     "every",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=60,
     show_default=True,
     metavar="SECONDS",
@@ -98,9 +112,8 @@ def output_file(text: str) -> Decorator:
 
 def count_option(text: str) -> Decorator:
     """Add `--processes N`, given to the command as `count`."""
-    return click.option(
-        "--processes", "count", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help=text
-    )
+    kind = click.IntRange(min=1, max=MOST_PROCESSES)
+    return click.option("--processes", "count", type=kind, default=1, show_default=True, metavar="N", help=text)
 
 
 class RunFolder(click.ParamType[str]):

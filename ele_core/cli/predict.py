@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--min-confidence",
-    type=click.FloatRange(0, 1),
+    type=options.Number(0, 1),
     default=0.0,
     metavar="P",
     help="Omit an answer, but keep its row, if the probability that it is exact is below this.",
@@ -185,9 +185,9 @@ def predict(
                         sys.stdout.write(harmless(content.decode()) if sys.stdout.isatty() else content.decode())
                 elif not is_folder(target):
                     found.write(target, as_json=console.as_json)
-                if found.tally.inputs and found.tally.refused == found.tally.inputs:
-                    what = f"no input can be used, the first because: {found.reason}"
-                    raise DataError(what, where=file, fix="Choose the column of the inputs with --input.")
+        if processes.main and found.tally.inputs and found.tally.refused == found.tally.inputs:
+            what = f"no input can be used, the first because: {found.reason}"
+            raise DataError(what, where=file, fix="Choose the column of the inputs with --input.")
 
 
 def tell(run: str, asked: FilePrediction, found: Predicted, monitor: Monitor) -> None:

@@ -46,7 +46,7 @@ from ele_core.cli import options
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(min=0, max=86_400, min_open=True),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

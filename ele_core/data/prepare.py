@@ -28,7 +28,7 @@ from ele_core.data.pairs import (
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns, note_on_identifiers
-from ele_core.files.tables import FIRST, LAST, read_columns, read_table
+from ele_core.files.tables import FIRST, LAST, Table, read_columns, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import Registry
@@ -243,6 +243,14 @@ def load_task(config: RunConfig, context: Context) -> tuple[OutputSpace[Any, Any
     return space, task.load(space, context)
 
 
+def refuse_the_answer(table: Table, wanted: Sequence[Column]) -> None:
+    """Refuse several columns as input if the output is one of them: nothing would be left to learn."""
+    inputs, outputs = table.places(wanted)
+    if len(inputs) > 1 and (both := {*inputs} & {*outputs}):
+        what = f"the column '{table.names[min(both)]}' is the output, and also among the inputs."
+        raise DataError(what, where=table.file, fix="Leave it out of --input, or name another with --output.")
+
+
 def load_file(
     config: RunConfig, fitted: InputSpace[Any] | None, context: Context
 ) -> tuple[Choice, InputSpace[Any], OutputSpace[Any, Any], DataSet]:
@@ -259,6 +267,7 @@ def load_file(
     if left is right and len(left) and not isinstance(left[0], str):
         fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
         raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
+    refuse_the_answer(table, wanted)
     choice = input_for(config, left)
     inputs = fitted or input_space(config, choice)
     if isinstance(options.input, tuple) and inputs.reads != "columns":

@@ -116,7 +116,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
             if error.errno not in TAKEN:
                 raise
             fix = "Choose another, or remove it."
-            raise ModelError("the folder is not empty.", where=str(folder), fix=fix) from None
+            what = "the folder is not empty." if folder.is_dir() else "there is a file of this name."
+            raise ModelError(what, where=str(folder), fix=fix) from None
         sync_folder(folder.parent)
 
 

@@ -218,9 +218,17 @@ def read_config(folder: Path, registry: Registry | None = None, overrides: confi
             for p in (components.values() if isinstance(components, dict) else ())
             if isinstance(p, dict)
         }
-        what = f"the configuration cannot be used here: {brief(error.what)}"
+        what = f"the configuration cannot be used here: {brief(without_repeats(error.what))}"
         fix = f"The model was saved with {brief(', '.join(sorted(brought)))}." if brought else None
         raise ModelError(what, where=str(folder / "config.json"), fix=fix) from None
+
+
+def without_repeats(problems: str) -> str:
+    """Problems, one per line, without those that the same installation mends."""
+    found: dict[str, str] = {}
+    for line in problems.splitlines():
+        found.setdefault(line.partition("Install it with: ")[2] or line, line.strip())
+    return " ".join(found.values())
 
 
 def read_candidates(file: Path, model: Model, device: torch.device) -> Candidates:

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -74,12 +74,17 @@ class IndexBuilder:
         if self._complete(choice):
             self.context.monitor.message(f"{self.folder}: complete already")
             return self.folder
-        with locked(self.folder / LOCK, "building an index") if processes.main else nullcontext():
-            found = self._embed()
-            processes.wait()
+        try:
+            with locked(self.folder / LOCK, "building an index") if processes.main else nullcontext():
+                found = self._embed()
+                processes.wait()
+                if processes.main:
+                    (self.folder / MANIFEST).unlink(missing_ok=True)
+                    self._finish(found, choice)
+        except DataError:
             if processes.main:
-                (self.folder / MANIFEST).unlink(missing_ok=True)
-                self._finish(found, choice)
+                self._withdraw()
+            raise
         return self.folder
 
     def _complete(self, choice: Choice | None) -> bool:
@@ -97,11 +102,24 @@ class IndexBuilder:
             if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 what = "there is something else, which is no index."
                 raise ModelError(what, where=str(self.folder), fix="Choose another folder.")
+            identity = json.dumps(self.identity, indent=2) + "\n"  # reads the files: one may be missing
             make_folder(self.folder)
-            write_text(described, json.dumps(self.identity, indent=2) + "\n")
+            write_text(described, identity)
         elif read_json(described) != self.identity:
             what = "holds an index of other files, of another column or of another model."
             raise ModelError(what, where=str(self.folder), fix="Choose another folder, or remove it.")
+
+    def _withdraw(self) -> None:
+        """Remove an index of files that cannot be used, so that the folder is free for others.
+
+        Shards stay if a bad row ended the build: `--on-error skip` continues with them.
+        """
+        shards = list(self.folder.glob("shard-*.safetensors"))
+        if not (self.fatal and shards):
+            for file in (*shards, self.folder / DESCRIPTION):
+                file.unlink(missing_ok=True)
+            with suppress(OSError):  # somebody's own files are there too
+                self.folder.rmdir()
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -153,8 +171,11 @@ class IndexBuilder:
         embeddings = Embeddings(Shards(files, ["embeddings"]))
         skipped = self._tell(files, len(embeddings))
         if not len(embeddings):
-            what = f"none of {counted(skipped, 'row')} is a structure of this model."
-            raise DataError(what, where=", ".join(self.files), fix="Check the column.")
+            what = (
+                f"none of {counted(skipped, 'row')} is a structure of this model." if skipped else "there are no rows."
+            )
+            fix = "Check the column." if skipped else "Give one structure per row."
+            raise DataError(what, where=", ".join(self.files), fix=fix)
         chosen = choice or usual_index(len(embeddings))
         matrix = energy_matrix(self.model)
         parts = {LOSS: None} if matrix is None else {LOSS: None, ENERGY: matrix}
@@ -326,12 +347,22 @@ class Embeddings:
 
 
 def is_index(path: str) -> bool:
-    """Whether a path is the folder of an index, finished or not."""
-    return (Path(path) / DESCRIPTION).is_file()
+    """Whether a path is a folder, which can only be an index: tables are files."""
+    return Path(path).is_dir()
 
 
 def open_index(folder: Path, model: Model) -> Indexed:
     """Open an index that was built with the loss of this model; its files are compared with the manifest."""
+    if not (folder / DESCRIPTION).is_file():
+        raise ModelError(f"not an index: it has no {DESCRIPTION}.", where=str(folder), fix=AGAIN)
+    try:
+        return opened_index(folder, model)
+    except ModelError as error:
+        raise ModelError(error.what, where=error.where, fix=error.fix or AGAIN) from None
+
+
+def opened_index(folder: Path, model: Model) -> Indexed:
+    """As `open_index`, with errors that may not say what to do."""
     described = read_json(folder / DESCRIPTION)
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise ModelError(f"not an index of format {FORMAT}.", where=str(folder / DESCRIPTION), fix=AGAIN)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ele_core.data.objects import CHUNK, SHOWN, Rejected, read_inputs, read_outputs, refuse
-from ele_core.errors import InvalidObject, counted
+from ele_core.errors import DataError, InvalidObject, counted
 from ele_core.files.columns import FIRST, Cell, Table
 from ele_core.model.constraints import combined
 from ele_core.model.model import Model
@@ -174,10 +174,12 @@ def candidates_from(model: Model, table: Table, monitor: Monitor, *, on_error: s
     What is left out is told with its line; none may be left out if no other remains.
     """
     read = read_outputs(model.space, table.cells(table.places([FIRST])[0]), lines=table.lines)
+    if not len(read) and not read.rejected:
+        raise DataError("there are no candidates.", where=table.file, fix="Give one per row.")
     if on_error == "raise" or not len(read):
         refuse(read.rejected, table.file, skipping=on_error != "raise", fix="Correct or remove them.")
     if read.rejected:
         shown = [str(each) for each in read.rejected[:SHOWN]] + ["…"] * (len(read.rejected) > SHOWN)
         told = f"{table.file}: {counted(len(read), 'candidate')}, {len(read.rejected):,} left out"
         monitor.message("\n  ".join([told, *shown]))
-    return model.embed_candidates(read.batch if len(read) else model.space.pack([]))
+    return model.embed_candidates(read.batch)

@@ -286,7 +286,7 @@ def read_token(file: str | None) -> str | None:
     """The token from a file, or else from the environment; None: there is none. Refuse one that can be guessed."""
     token, where = os.environ.get(TOKEN), TOKEN
     if file is not None:
-        token, where = Path(file).read_text(encoding="utf-8"), file
+        token, where = Path(file).read_text(encoding="utf-8", errors="replace"), file
     if token is None:
         return None
     token = token.strip()

@@ -50,6 +50,8 @@ def resumable(run: Path, key: str, context: Context, every: float = EVERY) -> It
     """
     folder = run / CHECKPOINTS / key
     with ExitStack() as stack:
+        if context.processes.main:
+            stack.callback(remove_empty, folder.parent)
         refused = ""
         try:
             if context.processes.main:
@@ -76,9 +78,12 @@ def resumable(run: Path, key: str, context: Context, every: float = EVERY) -> It
             work.save()
             raise
         work.clear()
-    if context.processes.main:
-        with suppress(OSError):  # not empty: other work with the same run is unfinished
-            folder.parent.rmdir()
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder unless it holds something, such as other unfinished work with the same run."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 @contextmanager

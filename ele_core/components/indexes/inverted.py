@@ -85,7 +85,7 @@ class InvertedIndex(Index):
         return torch.cat(distances).to(queries), torch.cat(rows).to(queries.device)
 
     def _search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        rows = self._likely(queries, max(self.config.ranked, 2 * k))
+        rows = self._likely(queries, min(max(self.config.ranked, 2 * k), len(self.vectors)))
         found, place = rows.clamp(min=0).unique(return_inverse=True)
         vectors = self.vectors[found].to(queries)
         distances = torch.stack(
@@ -101,7 +101,7 @@ class InvertedIndex(Index):
         if self.index is None:
             return torch.arange(len(self.vectors)).expand(len(queries), -1)
         use_threads()
-        probed = faiss.SearchParametersIVF(nprobe=self.config.probes)
+        probed = faiss.SearchParametersIVF(nprobe=min(self.config.probes, self.index.nlist))
         found = self.index.search(self._padded(queries), count, params=probed)[1]
         return torch.from_numpy(found).sort(dim=1).values  # rows in order are read faster
 

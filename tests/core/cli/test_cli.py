@@ -324,6 +324,16 @@ def without_epochs(settings: list[str]) -> list[str]:
     return [word for option, value in pairs if ".epochs=" not in value for word in (option, value)]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("train", "x.csv", "--minutes"), ("train", "x.csv", "--epochs"), ("serve", ".", "--timeout")],
+    ids=lambda command: command[-1],
+)
+@pytest.mark.parametrize("number", ["nan", "inf", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(ele, command, number):
+    assert fails(ele(*command, number), 2, f"Invalid value for '{command[-1]}'")
+
+
 def test_lengths_of_a_training_that_exclude_each_other_are_refused(ele, tmp_path, pairs):
     assert fails(ele("train", "number-words", "--epochs", "1", "--minutes", "1"), 2, "exclude each other")
     single = ele("train", "number-words", "--minutes", "1", "--set", "regressor.training.epochs=3")
@@ -487,6 +497,15 @@ def test_rows_stay_aligned_with_a_status(ele, copy):
     assert rows[1] == {"input": "", "prediction": "", "energy": "", "status": "the text is empty."}
     assert re.match(r"the text has \d+ tokens, and the limit is \d+", rows[3]["status"])
     assert all(row["prediction"].isdigit() for row in rows if row["status"] == "ok")
+
+
+def test_a_prediction_that_fails_leaves_nothing_in_the_run(ele, copy, tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    before = sorted(copy.iterdir())
+    (tmp_path / "blank.txt").write_text("\n\n")
+    assert fails(ele("predict", copy, "empty.csv"), 1, "empty.csv: the file is empty")
+    assert "no input can be used" in ele("predict", copy, "blank.txt", "-o", "out.csv").err
+    assert sorted(copy.iterdir()) == before
 
 
 def test_bad_rows_can_be_skipped_or_refused(ele, copy):

@@ -178,7 +178,7 @@ def test_an_index_that_does_not_fit_is_refused_in_a_sentence(ele, trained_run, t
     shard.unlink()
     assert refused("shard-00001.safetensors: missing.")
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x01")
-    assert refused("shard-00001.safetensors: damaged: its contents are not what was written.")
+    assert refused("damaged: its contents are not what was written. Build another with `ele index`.")
     changed_json(tmp_path / "numbers" / "index.json", model="0")
     assert refused("numbers: the index was built with another model")
     monkeypatch.setattr(index, "energy_of", lambda _: None)
@@ -202,6 +202,32 @@ def test_what_cannot_be_built_is_refused_in_a_sentence(ele, trained_run, argumen
     pyarrow = pytest.importorskip("pyarrow")
     pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table({"name": ["a"]}), tmp_path / "first.parquet")
     assert fails(ele("index", trained_run, *arguments), code, words)
+    assert not (tmp_path / "numbers").exists()
+
+
+def test_files_without_rows_and_more_processes_than_a_machine_has_are_refused(ele, trained_run, tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    assert fails(
+        ele("index", trained_run, "empty.txt", "-o", "numbers"), 1, "there are no rows. Give one structure per"
+    )
+    assert not (tmp_path / "numbers").exists()
+    command = ["predict", trained_run, "inputs.txt", "--candidates"]
+    assert fails(ele(*command, "empty.txt"), 1, "empty.txt: there are no candidates. Give one per row.")
+    assert fails(
+        ele(*command, str(trained_run)), 1, "not an index: it has no index.json. Build another with `ele index`"
+    )
+    assert fails(ele("index", trained_run, *BUILD, "--processes", 10**20), 2, "is not in the range 1<=x<=1024")
+
+
+def test_bad_rows_that_stop_a_build_keep_its_finished_blocks(ele, trained_run, tmp_path):
+    assert fails(ele("index", trained_run, *BUILD, "--on-error", "raise"), 1, "row 1001")
+    assert [file.name for file in sorted((tmp_path / "numbers").glob("shard*"))] == ["shard-00000.safetensors"]
+    assert ele("index", trained_run, *BUILD).code == 0
+
+
+def test_the_next_command_can_be_copied_whatever_the_folder_is_called(ele, trained_run):
+    done = ele("index", trained_run, "second.csv", "-o", "my numbers")
+    assert "FILE --candidates 'my numbers'" in done.out
 
 
 def test_an_index_of_other_files_is_not_overwritten(ele, trained_run, tmp_path):

@@ -100,3 +100,7 @@ def test_a_column_given_twice_and_a_space_for_one_column_are_refused(ele, tmp_pa
     done = ele("train", file, *TWO, "--set", "input=text", *OPTIONS, "-o", "run")
     assert done.code == 2
     assert "the input space 'text' reads one column, and 2 are given. Join them, as in --input word,tag" in done.err
+    done = ele("train", file, *TWO, "--input", "letters", *OPTIONS, "-o", "run")
+    assert "the column 'letters' is the output, and also among the inputs. Leave it out of --input" in done.err
+    done = ele("train", file, "--input", "word:letters", "--output", "letters", *OPTIONS, "-o", "run")
+    assert "the column 'letters' is the output, and also among the inputs." in done.err

@@ -71,6 +71,13 @@ def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(tmp_pa
     assert names(tmp_path) == ["model"]
 
 
+def test_a_new_folder_never_takes_the_place_of_a_file(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(ModelError, match="there is a file of this name"), new_folder(tmp_path / "file") as fresh:
+        (fresh / "new").write_text("lost")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
 def test_a_new_folder_never_takes_the_place_of_another(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from ele_core import Record, StructuredPredictor, hookimpl
 from ele_core.errors import ModelError
 from ele_core.files.archive import seal
+from ele_core.model.files import without_repeats
 from ele_core.plugins import Registry, registry
 from ele_sequences.space import SequenceSpace
 
@@ -285,3 +286,11 @@ def test_a_model_without_candidates_says_so_when_it_decodes(copy, pairs):
     with pytest.raises(ModelError, match="no candidates"):
         loaded.predict(pairs[0][:1])
     assert loaded.predict(pairs[0][:1], candidates=["7", "8"])[0] in ("7", "8")
+
+
+def test_an_extra_that_several_components_need_is_named_once():
+    hint = "which is not installed. Install it with: pip install '.[molecules]'"
+    problems = (
+        f"recipe: the task 'smi2mol' needs rdkit, {hint}\n  output.name: 'molecule' needs rdkit, {hint}\nseed: bad"
+    )
+    assert without_repeats(problems) == f"recipe: the task 'smi2mol' needs rdkit, {hint} seed: bad"

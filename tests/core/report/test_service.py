@@ -331,8 +331,8 @@ def test_a_token_comes_from_a_file_or_a_variable_and_cannot_be_guessed(tmp_path,
     assert read_token(None) == SECRET
     (tmp_path / "token").write_text(f"{SECRET[::-1]}\n")
     assert read_token(str(tmp_path / "token")) == SECRET[::-1]
-    for bad in ("", "short", "with many spaces in between", "é" * 20):
-        (tmp_path / "token").write_text(bad)
+    for bad in (b"", b"short", b"with many spaces in between", ("é" * 20).encode(), b"\xff" * 20):
+        (tmp_path / "token").write_bytes(bad)
         with pytest.raises(ConfigError, match="this is no token"):
             read_token(str(tmp_path / "token"))
 

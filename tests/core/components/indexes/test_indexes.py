@@ -57,6 +57,13 @@ def test_codes_find_what_lists_and_ranks_are_asked_for():
     assert shares[0] > 0.99 > 0.9 > shares[1]
 
 
+def test_more_lists_and_ranks_than_there_are_mean_all():
+    vectors = sample_vectors()
+    all_ranked = inverted(vectors, probes=10**20, ranked=10**20)
+    queries = sample_queries(all_ranked)
+    assert torch.equal(all_ranked.search(queries, 10)[1], ExactIndex(None, vectors).search(queries, 10)[1])
+
+
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
