@@ -196,21 +196,18 @@ def measured_curves() -> list[dict[str, Any]]:
     return [each for each in loaded("learning-curves.json")["results"] if "model" in each]
 
 
-def learning_curves(*, defaults: bool = True) -> Iterable[dict[str, Any]]:
-    """A user's own file, by the number of pairs: means over seeds, of the defaults or of other options."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+def learning_curves() -> Iterable[dict[str, Any]]:
+    """The defaults on a user's own file, by the number of pairs: means over seeds."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for each in measured_curves():
-        groups.setdefault((each["set"], each["pairs"], *each["options"]), []).append(each)
-    compared = {(name, pairs) for name, pairs, *options in groups if options}
-    for (name, pairs, *options), runs in groups.items():
-        if bool(options) if defaults else (name, pairs) not in compared:
-            continue
+        if not each["options"]:
+            groups.setdefault((each["set"], each["pairs"]), []).append(each)
+    for (name, pairs), runs in groups.items():
         metric = runs[0]["metric"]
         copied = [run["baselines"][COPYING] for run in runs]
         yield {
             "set": name,
             "pairs": pairs,
-            "options": ", ".join(f"`{option}`" for option in options) or "defaults",
             "seeds": ", ".join(str(run["seed"]) for run in runs),
             "called": metric.replace("_", " "),
             "exact": spread_of([100 * run["model"]["exact"] for run in runs]),
@@ -413,7 +410,6 @@ SOURCES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
     "learning-curves": learning_curves,
     "learning-curves-rivals": against_rivals,
     "compared": compared,
-    "learning-curves-options": partial(learning_curves, defaults=False),
     "gradients": gradients,
     "round-trip": round_trip,
     "same-results": same_results,
