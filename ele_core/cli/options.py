@@ -382,7 +382,10 @@ def source_or_data(on_error: str) -> Decorator:
             if data is None and any(columns.values()):
                 raise click.UsageError("--input, --output and --on-error describe the file of --data: give it too.")
             if source is None and data is not None and output_space is None:
-                output_space = output_of_any_text(data, quiet=kwargs.get("quiet", False))
+                start = kwargs.get("start")
+                output_space = (
+                    output_of_any_text(data, quiet=kwargs.get("quiet", False)) if start is None else output_of(start)
+                )
             chosen = chosen_source(source, output_space, data)
             if data is not None:
                 if on_error != "raise":  # which is the default of the configuration
@@ -418,6 +421,13 @@ def chosen_source(source: str | None, output_space: str | None, data: str | None
 def is_table(source: str) -> bool:
     """Whether an argument names a file of pairs: any file with a suffix other than that of a configuration."""
     return Path(source).suffix not in ("", ".toml") and Path(source).is_file()
+
+
+def output_of(model: str) -> str:
+    """The output space of a trained model."""
+    from ele_core.runs.run import open_model
+
+    return open_model(model, registry()).config.output.name
 
 
 def output_of_any_text(data: str, *, quiet: bool) -> str:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("-o", "--output-folder", "folder", metavar="RUN", help="The run folder [default: runs/NAME-N].")
 @click.option(
+    "--from",
+    "start",
+    type=options.RunFolder(),
+    metavar="MODEL",
+    help="Start from a trained model: a run, a folder or an installed model. Its output space and its learned loss are "
+    "kept; if it reads the same kind of inputs, its regressor is trained further, otherwise a new one is trained.",
+)
+@click.option(
     "--surrogate-from",
     type=options.RunFolder(),
     metavar="RUN",
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
 def train(
     source: str | dict[str, Any],
     folder: str | None,
+    start: str | None,
     surrogate_from: str | None,
     again: bool,
     every: float,
@@ -70,11 +79,12 @@ def train(
     ele train my.toml --seed 1 --set regressor.training.learning_rate=1e-3
     ele train number-words -o run --processes 2
     ele train smi2mol --data pairs.csv --input name --output smiles -o run
+    ele train pairs.csv --from smi2mol -o run
     """
     from ele_core import config as configuration
     from ele_core.errors import ConfigError, EleError
     from ele_core.files.atomic import free_folder
-    from ele_core.runs.run import Run
+    from ele_core.runs.run import Run, open_model
     from ele_core.runtime.distributed import process_group
     from ele_core.runtime.launchers import starts_again
 
@@ -82,6 +92,10 @@ def train(
     if again and folder is None:
         what = "a training that is started again must find its run."
         raise ConfigError(what, where="-o", fix="Name the run folder: -o RUN.")
+    if start is not None:
+        if surrogate_from is not None:
+            raise click.UsageError("--from and --surrogate-from exclude each other.")
+        overrides = configuration.merge(overrides, {"start": {"name": open_model(start, options.registry()).name}})
     config = configuration.load(source, overrides, options.registry())
     console.configuration(config)
     if said := competing():

@@ -5,7 +5,7 @@ The public name of `load` is `ele_core.load_config`.
 """
 
 from ele_core.config.describe import Option, describe_options
-from ele_core.config.plan import Overrides, as_changes, at, load, plan, read_source, template
+from ele_core.config.plan import Overrides, as_changes, at, continued, load, plan, read_source, template
 from ele_core.config.recipes import OWN_DATA, RECIPES, Facts, calibration_pairs, own_data, recipe_line, task_sections
 from ele_core.config.resolve import as_table, merge, resolve
 from ele_core.config.schema import (
@@ -14,6 +14,7 @@ from ele_core.config.schema import (
     DataConfig,
     RunConfig,
     SelectionConfig,
+    StartConfig,
     components,
     dump,
     with_output,
@@ -30,11 +31,13 @@ __all__ = [
     "Overrides",
     "RunConfig",
     "SelectionConfig",
+    "StartConfig",
     "as_changes",
     "as_table",
     "at",
     "calibration_pairs",
     "components",
+    "continued",
     "describe_options",
     "dump",
     "load",

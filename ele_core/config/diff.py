@@ -10,11 +10,14 @@ from ele_core.errors import ConfigError
 
 DECODING = ("decoder", "constraints", "candidates", "device")
 """The sections of a configuration that training does not depend on."""
+PLACE = "start.name"
+"""Where the model to start from is, which training does not depend on either: its digest says which it is."""
 
 
 def training_options(config: RunConfig) -> dict[str, Any]:
     """Return every option that training depends on, by its path."""
-    return flatten(config.model_dump(mode="json", exclude={*DECODING, "recipe"}))
+    options = flatten(config.model_dump(mode="json", exclude={*DECODING, "recipe"}))
+    return {path: value for path, value in options.items() if path != PLACE}
 
 
 def flatten(table: Mapping[str, Any]) -> dict[str, Any]:

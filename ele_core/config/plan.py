@@ -14,7 +14,17 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel
 
-from ele_core.config.recipes import LEAST_STEPS, RECIPES, Facts, own_data, recipe_name, recipe_sections, tabled
+from ele_core.config.recipes import (
+    LEAST_STEPS,
+    MOST_STEPS,
+    PASSES,
+    RECIPES,
+    Facts,
+    own_data,
+    recipe_name,
+    recipe_sections,
+    tabled,
+)
 from ele_core.config.resolve import as_table, merge, validate
 from ele_core.config.schema import RunConfig, dump, with_output
 from ele_core.errors import ConfigError, PluginError, UnknownComponent
@@ -26,6 +36,8 @@ LARGEST = 4 << 20
 """Bytes of the largest configuration file that is read."""
 TRAINED = ("surrogate", "regressor")
 """The sections of components that may train networks."""
+GENTLE_RATE = 2e-4
+"""The largest learning rate of a network that starts from learned weights."""
 Overrides = Sequence[str] | Mapping[str, Any]
 """Options to change: a table of sections, or texts such as `decoder.steps=200`."""
 
@@ -55,7 +67,8 @@ def plan(given: Mapping[str, Any], facts: Facts | None, registry: Registry) -> R
     except PluginError as error:  # of the task, which is the recipe or has the spaces
         problems.append(f"{'recipe' if given.get('recipe') else 'task.name'}: {error}")
     reported = {"task"} if problems and not given.get("recipe") else set()
-    values = {key: value for key, value in merge(sections, given).items() if key not in reported}
+    known = given if facts is not None or not given.get("start") else without_options(given)
+    values = {key: value for key, value in merge(sections, known).items() if key not in reported}
     config = validate(RunConfig, {**values, "recipe": name}, "", registry, known=problems)
     if config.epochs is not None and config.minutes is not None:
         raise ConfigError("epochs and minutes exclude each other.", where="config", fix="Give one of them.")
@@ -66,6 +79,12 @@ def plan(given: Mapping[str, Any], facts: Facts | None, registry: Registry) -> R
         config = within_budget(config)
     config._registry, config._given = registry, given
     return config
+
+
+def without_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given without options of components that a model to start from names, which is not read yet."""
+    unnamed = [name for name in (*TRAINED, "decoder") if "name" not in tabled(given.get(name))]
+    return {name: value for name, value in given.items() if name not in unnamed}
 
 
 def template(config: RunConfig) -> str:
@@ -94,7 +113,8 @@ def within_budget(config: RunConfig) -> RunConfig:
     if config.epochs is None and config.minutes is None:
         return config
     option = "epochs" if config.minutes is None else "minutes"
-    sections = {name: as_table(getattr(config, name)) for name in TRAINED}
+    learning = TRAINED if config.start is None else TRAINED[1:]
+    sections = {name: as_table(getattr(config, name)) for name in learning}
     stages = [table for section in sections.values() for table in trainings(section, option)]
     if not stages:
         what = "this model trains no network, so its training has no length to choose."
@@ -103,6 +123,21 @@ def within_budget(config: RunConfig) -> RunConfig:
         training[option] = config.epochs if config.minutes is None else config.minutes / len(stages)
     changed = {name: Choice.model_validate(section) for name, section in sections.items()}
     return config.model_copy(update={**changed, "epochs": None, "minutes": None})
+
+
+def continued(choice: Choice, pairs: int) -> dict[str, Any]:
+    """Return the section of a component whose networks go on from learned weights: gently, with steps for the pairs."""
+    section: dict[str, Any] = as_table(choice)
+    for training in trainings(section, "learning_rate"):
+        batch, rate = min(64, training["batch_size"]), min(GENTLE_RATE, training["learning_rate"])
+        length = {
+            "epochs": min(PASSES, round(MOST_STEPS * batch / max(1, pairs), 2)),
+            "minutes": None,
+            "batch_size": batch,
+        }
+        gentle = {**length, "learning_rate": rate, "evaluations": 20, "patience": 5, "keep_start": True}
+        training |= {option: value for option, value in gentle.items() if option in training}
+    return section
 
 
 def trainings(section: dict[str, Any], option: str) -> Iterator[dict[str, Any]]:

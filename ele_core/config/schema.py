@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr
 
 from ele_core.component import ComponentConfig
 from ele_core.config.resolve import NONE, ByRecipe, Inferred, Shape, as_table, resolve
@@ -51,6 +51,15 @@ class DataConfig(ComponentConfig):
     once, and right if the answer is any of them. None: every row is a pair by itself."""
     on_error: Literal["raise", "skip"] = "raise"
     """What to do with rows that cannot be used: `raise` lists them and stops, `skip` omits them."""
+
+
+class StartConfig(ComponentConfig):
+    """A trained model to start from."""
+
+    name: str
+    """The folder of a run or a model, or the name of an installed model."""
+    sha256: str | None = None
+    """The digest of its weights, which the run records: a model with others is refused. None: any."""
 
 
 class CandidatesConfig(ComponentConfig):
@@ -98,6 +107,8 @@ class RunConfig(ComponentConfig):
     """A named data set with a configuration; sections that are not given are taken from it."""
     data: DataConfig | None = None
     """Your own data, instead of the task's."""
+    start: Annotated[StartConfig | None, BeforeValidator(as_table)] = None
+    """A trained model to start from: its output space, its surrogate, and its regressor if it reads the same inputs."""
     output: Annotated[Choice, Takes("output"), Inferred()]
     """The structures to predict; labels and sizes that are not given are inferred from the data."""
     input: Annotated[Choice, Takes("input"), ByRecipe()]

@@ -5,17 +5,38 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor
 
 from ele_core.components.inputs.text import TextInput
-from ele_core.config import DataConfig, Facts, RunConfig, as_table, calibration_pairs, own_data, plan
+from ele_core.config import (
+    DataConfig,
+    Facts,
+    RunConfig,
+    as_table,
+    calibration_pairs,
+    continued,
+    merge,
+    own_data,
+    plan,
+    resolve,
+)
 from ele_core.config.recipes import BARE, CALIBRATED_FROM
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
-from ele_core.data.objects import Objects, located, pack_all, parse_cells, read_outputs, readers, reading, refuse
+from ele_core.data.objects import (
+    Objects,
+    located,
+    pack_all,
+    parse_cells,
+    parse_inputs,
+    read_outputs,
+    readers,
+    reading,
+    refuse,
+)
 from ele_core.data.pairs import (
     are_arrays,
     are_columns,
@@ -41,6 +62,11 @@ FEW_DIFFERENT = 20
 NO_CONFIDENCE = (
     f"no confidence: below {CALIBRATED_FROM:,} training pairs none are set aside to learn it. To learn it from all "
     "pairs after the training: `ele calibrate RUN --folds 3`; to set some aside: --set calibration.pairs=0.1"
+)
+
+OF_THE_MODEL = (
+    "The output space is that of the model to start from. Correct the rows, leave them out with --on-error skip, or "
+    "train without a model to start from."
 )
 
 
@@ -82,42 +108,79 @@ class Pairs:
         return f"{noun} {index}" if index < own else f"validation {noun} {index - own}"
 
 
-def prepare(
-    config: RunConfig, context: Context, pairs: Pairs | None = None, fitted: InputSpace[Any] | None = None
-) -> Prepared:
+class Trained(Protocol):
+    """A trained model, as far as a training that starts from it reads its data with it."""
+
+    config: RunConfig
+    inputs: InputSpace[Any]
+
+
+def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None, start: Trained | None = None) -> Prepared:
     """Read the data, then plan the configuration of the training: what was given, and what suits the data.
 
-    The data are `pairs` if they are given, else those of the file or the task in the configuration. An input space that
-    is `fitted` already, to data of another training, is used as it is.
+    The data are `pairs` if they are given, else those of the file or the task in the configuration. A training that
+    begins at the model `start` has its input space, as it was fitted, and its regressor, if that reads these inputs.
     """
     if pairs is not None:
-        choice = input_for(config, pairs.inputs)
-        inputs = fitted or input_space(config, choice)
+        choice, inputs = reader(config, input_for(config, pairs.inputs), start, whole(pairs.inputs))
         space, data = load_pairs(config, pairs, context)
     elif config.data is not None:
-        choice, inputs, space, data = load_file(config, fitted, context)
+        choice, inputs, space, data = load_file(config, start, context)
     elif config.task is not None:
-        choice, inputs = config.input, fitted or input_space(config, config.input)
         space, data = load_task(config, context)
+        choice, inputs = reader(config, config.input, start, whole(data.inputs))
     else:
         fix = "Name a task ([task] name = …) or give a file ([data] file = …)."
         raise ConfigError("there is nothing to train on.", where="config", fix=fix)
+    shared = start is not None and inputs is start.inputs
     aside = calibration_size(config, len(data.train))
     if aside:
         data = with_calibration(data, aside, inputs, context)
     elif own_data(config.given) and "pairs" not in config.given.get("calibration", {}):
         data = dataclasses.replace(data, notes=[*data.notes, NO_CONFIDENCE])
     if pairs is not None:
-        if fitted is None:
+        if not shared:
             fit_by_position(inputs, data)
         packed = inputs.pack(data.inputs)  # the first invalid input raises with its position
         known = fingerprint(map(inputs.format, data.inputs), data.outputs)
         data = dataclasses.replace(data, fingerprint=known)
     else:
-        take = fit_inputs if fitted is None else pack_inputs
+        take = pack_inputs if shared else fit_inputs
         data, packed = take(inputs, data, config.data.on_error if config.data else "skip")
-    facts = Facts(choice, inputs, space, len(data.train), aside)
-    return Prepared(plan(config.given, facts, config.registry), space, inputs, data, packed)
+    facts, given = Facts(choice, inputs, space, len(data.train), aside), config.given
+    if start is not None and shared and "recipe" not in given:
+        given = merge(taken_from(start.config, facts.pairs, given), given)
+    return Prepared(plan(given, facts, config.registry), space, inputs, data, packed)
+
+
+def taken_from(start: RunConfig, pairs: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a model for a training that goes on from its regressor: how it regresses and decodes."""
+    chosen = "name" in as_table(given.get("decoder", {}))
+    selection = {} if chosen else {"selection": as_table(start.selection)}
+    return {"regressor": continued(start.regressor, pairs), "decoder": as_table(start.decoder), **selection}
+
+
+def reader(
+    config: RunConfig, choice: Choice, start: Trained | None, parsed: Callable[[InputSpace[Any]], Objects]
+) -> tuple[Choice, InputSpace[Any]]:
+    """Return what reads the inputs: the input space of the model to start from if it knows most of them, else another.
+
+    `parsed` gives some inputs as an input space parses them. Options that differ from the model's make it another.
+    """
+    if start is not None and choice.name == start.config.input.name:
+        wanted = merge(as_table(start.config.input), as_table(config.given.get("input", {})))
+        if resolve("input", wanted, "input", config.registry)[1] == start.inputs.config:
+            some = parsed(start.inputs)
+            known = some.pack(start.inputs.pack, lambda _: "").values
+            if 2 * start.inputs.unlike_training(known).count("") > len(some) + len(some.rejected):
+                return start.config.input, start.inputs
+    return choice, input_space(config, choice)
+
+
+def whole(values: Sequence[Any]) -> Callable[[InputSpace[Any]], Objects]:
+    """Return some values for any input space, which need not be parsed."""
+    some = sample(values)
+    return lambda _: Objects(range(len(some)), some)
 
 
 def calibration_size(config: RunConfig, pairs: int) -> float:
@@ -252,7 +315,7 @@ def refuse_the_answer(table: Table, wanted: Sequence[Column]) -> None:
 
 
 def load_file(
-    config: RunConfig, fitted: InputSpace[Any] | None, context: Context
+    config: RunConfig, start: Trained | None, context: Context
 ) -> tuple[Choice, InputSpace[Any], OutputSpace[Any, Any], DataSet]:
     """Load pairs from the user's file; every row that does not parse or fit is listed with its reason.
 
@@ -268,8 +331,12 @@ def load_file(
         fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
         raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
     refuse_the_answer(table, wanted)
-    choice = input_for(config, left)
-    inputs = fitted or input_space(config, choice)
+
+    def some(space: InputSpace[Any]) -> Objects:
+        space.read_beside(str(options.file))
+        return parse_inputs(space, sample(left))
+
+    choice, inputs = reader(config, input_for(config, left), start, some)
     if isinstance(options.input, tuple) and inputs.reads != "columns":
         what = f"the input space '{choice.name}' reads one column, and {len(options.input)} are given."
         fix = f"Join them, as in --input {','.join(options.input)}, or read each by itself: --set input=columns."
@@ -278,7 +345,7 @@ def load_file(
     space, read, parsed = read_pairs(config, inputs, left, right, context)
     outputs = parsed.pack(space.pack, lambda row: cell_text(right[row])).located(table.lines)
     if options.on_error == "raise" or not len(outputs):
-        hint = swapped(space.texts.parse, left, right)
+        hint = swapped(space.texts.parse, left, right) or ("" if start is None else OF_THE_MODEL)
         refuse(outputs.rejected, options.file, skipping=options.on_error == "skip", fix=hint)
     extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
     values = [read[row] for row in outputs.rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ele_core.config import recipe_line
+from ele_core.config import RunConfig, recipe_line
 from ele_core.data.dataset import DataSet
 from ele_core.data.objects import LISTED
 from ele_core.data.prepare import Prepared
@@ -20,7 +20,12 @@ def summary(prepared: Prepared) -> str:
     left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
     sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {set_aside(data)}{len(data.test):,}"
     read = f"{data.source}: {sizes} test pairs{extra}{left_out}"
-    return "\n".join([*data.notes, read, recipe_line(prepared.config)])
+    return "\n".join([*data.notes, read, *recipe_lines(prepared.config)])
+
+
+def recipe_lines(config: RunConfig) -> list[str]:
+    """Return the line on the recipe; none if a model to start from takes its place, of which another line tells."""
+    return [recipe_line(config)] if config.start is None else []
 
 
 def set_aside(data: DataSet) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import RunConfig
-from ele_core.config.diff import DECODING, changes, flatten, training_options
+from ele_core.config.diff import DECODING, PLACE, changes, flatten, training_options
 from ele_core.errors import EleError, ModelError
 from ele_core.files.archive import (
     MANIFEST,
@@ -116,6 +116,7 @@ def require_same_training(stored: Mapping[str, Any], config: RunConfig, folder: 
     ignored = (*DECODING, "calibration", "recipe")
     then = flatten({name: section for name, section in stored.items() if name not in ignored})
     now = training_options(config)
+    then.pop(PLACE, None)
     differ = changes(then, {path: now.get(path) for path in then})  # options newer than the model have defaults
     if differ:
         what = f"the model was trained with another configuration: {brief('; '.join(differ.values()))}."

@@ -28,7 +28,7 @@ DIVERGED = 100.0
 def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -> Model:
     """Build the components with initial weights; refuse empty data and components that do not fit together.
 
-    With a `donor`, training starts from its weights.
+    With a `donor`, training starts from what it learned.
     """
     data = prepared.data
     for name, rows in (("training", data.train), ("validation", data.validation)):
@@ -40,23 +40,32 @@ def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -
     if warning := contradictions(model, prepared):
         context.monitor.message(warning)
     if donor is not None:
-        copied = " and ".join(start_from(model, donor))
-        context.monitor.message(f"training starts from the weights of another model: {copied}")
+        assert prepared.config.start is not None
+        context.monitor.message(f"starting from {prepared.config.start.name}: {start_from(model, donor)}")
     return model.to(context.device)
 
 
 def fit(model: Model, prepared: Prepared, context: Context) -> Model:
-    """Fit everything that learns, the surrogate first; keep the training outputs as candidates."""
+    """Fit everything that learns, the surrogate first; keep the training outputs as candidates.
+
+    The surrogate and the candidates of a model that the training starts from stay.
+    """
     data = prepared.data
     train, validation = (Pairs(prepared.packed[rows], data.outputs[rows]) for rows in (data.train, data.validation))
     given = TrainingData(model.inputs, train, validation, data.extra)
     sizes = len(data.train), 0 if data.extra is None else len(data.extra)
-    context.monitor.plan([stage for learner in model.learners().values() for stage in learner.planned(*sizes)])
-    learn(model.surrogate, "surrogate", given, context)
+    learners = model.learners()
+    if model.config.start is not None:
+        del learners["surrogate"]
+    context.monitor.plan([stage for learner in learners.values() for stage in learner.planned(*sizes)])
+    if model.config.start is None:
+        learn(model.surrogate, "surrogate", given, context)
     learn(model.regressor, "regressor", given, context)
     if warning := divergence(model, validation):
         context.monitor.message(warning)
-    model.candidates = model.embed_candidates(train.outputs, processes=context.processes)
+    known = [] if model.candidates is None else [model.candidates.batch.to("cpu")]
+    outputs = type(data.outputs).cat([train.outputs, *known]) if known else train.outputs
+    model.candidates = model.embed_candidates(outputs, processes=context.processes)
     fit_decoders(model, given, context)
     rows, truths = prepared.examples("validation")
     model = select(model, prepared.packed[rows], truths, context, model.implied(data.inputs_at(rows)))

@@ -1,60 +1,74 @@
-"""Start a training from the weights of another model, in the same spaces."""
+"""Start a training from a trained model: in its output space, with its surrogate, and from its regressor."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any
 
-from ele_core.config import RunConfig, with_output
-from ele_core.config.diff import changes
+from ele_core.config import RunConfig, as_table, merge, plan, resolve
+from ele_core.config.diff import changes, flatten
+from ele_core.config.plan import trainings
 from ele_core.errors import ConfigError
-from ele_core.interfaces import InputSpace, Learner
 from ele_core.model.files import weights_of
 from ele_core.model.model import Model
 
-FIX = "Give both the same `output` and `surrogate`, or train from the beginning."
+KEPT = ("output", "surrogate")
+"""The sections that a training takes from the model as they are."""
+FIX = "Omit what differs, or train from the beginning."
 
 
-def adopt_output(config: RunConfig, donor: Model) -> RunConfig:
-    """Return the configuration with the donor's labels and sizes of outputs; refuse options that contradict them."""
-    then, given = donor.config.output, config.output
-    if given.name != then.name:
-        raise refused(f"its output space is '{then.name}', not '{given.name}'")
-    own = with_output(config, donor.space.config)
-    differ = changes(own.output.options, {**own.output.options, **given.options})
-    if differ:
-        raise refused(f"its output space differs: {'; '.join(f'output.{text}' for text in differ.values())}")
-    return own
+def adopt(config: RunConfig, donor: Model) -> RunConfig:
+    """Return the configuration with the donor's output space and surrogate; refuse options that contradict them.
 
-
-def shared_inputs(config: RunConfig, donor: Model) -> InputSpace[Any] | None:
-    """Return the donor's input space, with what it learned, if the configuration asks for the same; else None."""
-    return donor.inputs if config.input == donor.config.input else None
-
-
-def start_from(model: Model, donor: Model) -> list[str]:
-    """Copy the donor's surrogate, and its regressor if it is the same on the same inputs; return what was copied."""
-    then, now = donor.config.surrogate.name, model.config.surrogate.name
-    if then != now:
-        raise refused(f"its surrogate is '{then}', not '{now}'")
-    if not copied(model.surrogate, donor.surrogate):
-        raise refused(f"its surrogate '{then}' has weights of other shapes, or does not learn step by step")
-    same = model.inputs is donor.inputs and model.config.regressor.name == donor.config.regressor.name
-    return ["surrogate", *(["regressor"] if same and copied(model.regressor, donor.regressor) else [])]
-
-
-def copied(learner: Learner, donor: Learner) -> bool:
-    """Copy what `donor` has learned if it has the same names and shapes; return whether it has.
-
-    A tensor without entries stands for one whose shape is known only after `fit`.
+    It records the digest of the donor's weights.
     """
-    state, fresh = donor.state(), learner.state()
-    same = state.keys() == fresh.keys() and all(
-        state[name].shape == value.shape for name, value in fresh.items() if value.numel()
-    )
-    if same:
-        learner.restore({name: value.clone() for name, value in state.items()})
-    return same
+    assert config.start is not None
+    taken = {kind: adopted(kind, config, donor) for kind in KEPT}
+    start = {"name": config.start.name, "sha256": digest(donor)}
+    return plan({**config.given, **taken, "start": start}, None, config.registry)
+
+
+def adopted(kind: str, config: RunConfig, donor: Model) -> dict[str, Any]:
+    """Return a section of the donor, unless the configuration was given other options for it."""
+    then, given = as_table(getattr(donor.config, kind)), as_table(config.given.get(kind, {}))
+    if given.get("name", then["name"]) != then["name"]:
+        raise refused(config, f"its {kind} is '{then['name']}', not '{given['name']}'")
+    options = [
+        resolve(kind, table, kind, config.registry)[1].model_dump(mode="json")  # type: ignore[arg-type]
+        for table in (then, merge(then, given))
+    ]
+    if differ := changes(*map(flatten, options)):
+        raise refused(config, f"its {kind} differs: {'; '.join(f'{kind}.{text}' for text in differ.values())}")
+    return {"name": then["name"], **options[0]}
+
+
+def start_from(model: Model, donor: Model) -> str:
+    """Copy what the donor knows: its candidates, its surrogate, and its regressor if it is the same on the same inputs.
+
+    Return which parts were taken, for the user.
+    """
+    model.surrogate.restore(cloned(donor.surrogate.state()))
+    model.candidates = donor.candidates
+    kept = "its output space and its loss, as they are"
+    if model.inputs is not donor.inputs:
+        return f"{kept}; the inputs are of another kind, so the regressor is trained anew"
+    if without_training(model) != without_training(donor):
+        return f"{kept}, and its input space; the regressor is another, and is trained anew"
+    if not any(trainings(as_table(model.config.regressor), "learning_rate")):
+        return f"{kept}, and its input space; its regressor takes no starting weights, and is fitted anew"
+    model.regressor.restore(cloned(donor.regressor.state()))
+    return f"{kept}, its input space, and its regressor, which is trained further"
+
+
+def without_training(model: Model) -> dict[str, Any]:
+    """Return the options of a regressor but those of its training."""
+    options = flatten(as_table(model.config.regressor))
+    return {path: value for path, value in options.items() if "training" not in path.split(".")}
+
+
+def cloned(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state that shares no memory with the learner it was taken from."""
+    return {name: value.clone() for name, value in state.items()}
 
 
 def digest(model: Model) -> str:
@@ -67,6 +81,7 @@ def digest(model: Model) -> str:
     return found.hexdigest()
 
 
-def refused(reason: str) -> ConfigError:
+def refused(config: RunConfig, reason: str) -> ConfigError:
     """Return the error for a model that a training cannot start from."""
-    return ConfigError(f"cannot start from this model: {reason}.", where="warm_start", fix=FIX)
+    assert config.start is not None
+    return ConfigError(f"cannot start from this model: {reason}.", where=config.start.name, fix=FIX)

@@ -31,7 +31,7 @@ from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
 from ele_core.predictor.parameters import not_fitted, outer_first, sklearn_tags, unknown_parameter, with_options
 from ele_core.predictor.values import Held, as_list, as_pairs, divided
-from ele_core.runs.run import open_model
+from ele_core.runs.run import Opened, open_model
 from ele_core.runs.training import fit
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.distributed import process_group
@@ -66,8 +66,8 @@ class StructuredPredictor:
 
     `verbose` shows messages and progress; None: in a Python prompt or a notebook.
     `callbacks` are notified of events in `fit`: steps, evaluations, ends of stages, messages. Names are looked up in
-    `registry`, by default in the installed plugins. With `warm_start=True`, `fit` starts from the weights of the last
-    `fit`; a folder starts it from the model there.
+    `registry`, by default in the installed plugins. With `warm_start=True`, `fit` starts from the last `fit`; a folder,
+    or the name of an installed model, starts it from that model.
 
     Inputs and outputs are lists, pandas or polars tables and series, numpy arrays, torch tensors or sparse matrices.
     `clone`, `cross_val_score`, `GridSearchCV` and `Pipeline` of scikit-learn work with it, if that is installed.
@@ -148,15 +148,17 @@ class StructuredPredictor:
         If an input has several right objects, give `AnyOf(object, …)` in place of one: predictions are measured against
         the nearest.
 
-        `warm_start` is a fitted predictor, a `Run`, or the folder of one of them, to start from its weights: those of
-        the surrogate, and those of the regressor if it is the same. All outputs must be in that model's output space.
+        `warm_start` is a fitted predictor, a `Run`, the folder of one of them, or the name of an installed model, to
+        start from: its output space and its surrogate stay as they are, and its regressor is trained further if it
+        reads these inputs. All outputs must be in that model's output space.
         """
-        config = self._config(calibration)
+        source = self._source(warm_start)
+        config = self._config(calibration, source)
         pairs = divided(X, y, extra_outputs, validation, config.seed)
         with process_group() as processes:
             context = dataclasses.replace(self._context(), processes=processes)
             monitor = with_callbacks(context.monitor, self.callbacks) if processes.main else Callbacks(Monitor())
-            donor = self._donor(warm_start, context)
+            donor = None if source is None else source.model(device=context.device)
             folder, told = None if run is None else Path(run), context.with_monitor(monitor)
             self.model_ = fit(config, pairs, told, folder=folder, every=checkpoint_every, donor=donor)
         return self
@@ -378,22 +380,23 @@ class StructuredPredictor:
         monitor = ConsoleMonitor() if shown else Monitor()
         return Context(self.seed, pick_device(self.device), monitor)
 
-    def _config(self, calibration: float | None = None) -> configuration.RunConfig:
+    def _config(self, calibration: float | None = None, start: Opened | None = None) -> configuration.RunConfig:
         sections = {name: getattr(self, name) for name in (*self.sections, "constraints", "recipe", "seed", "device")}
         sections["calibration"] = None if calibration is None else {"pairs": calibration}
+        sections["start"] = None if start is None else {"name": start.name}
         sections = {name: section for name, section in sections.items() if section is not None}
         return configuration.load({**sections, "candidates": {"share": self.share}}, registry=self.registry)
 
-    def _donor(self, given: Any | None, context: Context) -> Model | None:
+    def _source(self, given: Any | None) -> Opened | None:
         """Return the model to start from: of what `fit` was given, else as `warm_start` of this predictor says."""
         source = self.warm_start if given is None else given
         if source is None or source is False:
             return None
         if source is True:
-            return getattr(self, "model_", None)
+            return open_model(self) if hasattr(self, "model_") else None
         if isinstance(source, StructuredPredictor):
             source._fitted()
-        return open_model(source, self.registry, "warm_start").model(device=context.device)
+        return open_model(source, self.registry, "warm_start")
 
 
 def as_section(choice: Choice) -> dict[str, Any]:

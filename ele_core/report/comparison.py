@@ -135,6 +135,9 @@ def training(runs: Sequence[Run], data: Sequence[Mapping[str, Any]], learned: Se
         lines.append(valued(f"{stage}: {label(decides)}", values, None))
     if any("surrogate_from" in d for d in data):
         lines.append(ComparedLine("learned loss reused from", [str(d.get("surrogate_from", NOTHING)) for d in data]))
+    starts = [run.config.start for run in runs]
+    if any(starts):
+        lines.append(ComparedLine("started from", [start.name if start else NOTHING for start in starts]))
     return Block("training", lines)
 
 

@@ -56,7 +56,7 @@ def about(run: Run) -> list[str]:
 def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
     """Facts on data, training and decoding, as pairs of a name and a text."""
     data = run.provenance
-    identity = identity_of(run)
+    identity, start = identity_of(run), run.config.start
     sizes = ", ".join(f"{len(data[name]):,} {name}" for name in ("train", "validation", "test"))
     versions = ", ".join(f"{name} {version}" for name, version in sorted(identity.get("versions", {}).items()))
     settings = measured.outcome.settings
@@ -72,6 +72,7 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
         ("Seed", str(run.config.seed)),
         ("Training time", duration(training_seconds(run.folder))),
         *([("Learned loss reused from", str(data["surrogate_from"]))] if "surrogate_from" in data else []),
+        *([("Started from", f"{start.name}, weights {(start.sha256 or '')[:12]}…")] if start else []),
         ("Trained with", versions),
         ("Trained on", f"{identity.get('device', 'unknown')}, {processes(identity)}"),
         ("Shown", f"{settings['split']} split{limit}"),

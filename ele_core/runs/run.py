@@ -70,6 +70,13 @@ class Opened:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.folder)!r})"
 
+    @property
+    def name(self) -> str:
+        """Where it can be opened again: the name of an installed model, or its folder."""
+        if self._given is not None:
+            return "a fitted predictor"
+        return installed_name(self.folder) or str(self.folder.resolve())
+
     @cached_property
     def config(self) -> RunConfig:
         """The resolved configuration of the training."""
@@ -230,7 +237,7 @@ class Run(Opened):
     def _read_data(self, context: Context) -> Prepared:
         used = self.provenance
         layout.require_unchanged(self.folder)
-        prepared = prepare(self.config, context)
+        prepared = prepare(self.config, context, start=None if self.config.start is None else self.model())
         if used["fingerprint"] != prepared.data.fingerprint:
             what = f"{prepared.data.source} has changed since the training."
             fix = "Evaluate on the data it was trained with, or train again."

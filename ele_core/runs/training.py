@@ -14,19 +14,21 @@ import torch
 
 from ele_core import __version__
 from ele_core import config as configuration
-from ele_core.config import RunConfig
+from ele_core.config import RunConfig, StartConfig
 from ele_core.config.diff import changes, training_options
 from ele_core.data.dataset import DataSet, fingerprint
 from ele_core.data.prepare import Pairs, Prepared, prepare
-from ele_core.data.summary import summary
+from ele_core.data.summary import recipe_lines, summary
 from ele_core.errors import DataError, InvalidObject, ModelError, command
 from ele_core.files.archive import digest, read_json
 from ele_core.files.atomic import locked, new_folder, remove_unfinished, write_text
 from ele_core.model import train
 from ele_core.model.files import describe, load_model, save_model
 from ele_core.model.model import Model
-from ele_core.model.warm_start import adopt_output, shared_inputs
+from ele_core.model.pretrained import model_folder
+from ele_core.model.warm_start import adopt
 from ele_core.model.warm_start import digest as weights_digest
+from ele_core.plugins import Registry
 from ele_core.runs.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -101,12 +103,12 @@ def fit(
     every: float = EVERY,
     donor: Model | None = None,
 ) -> Model:
-    """Train on pairs in memory, from the weights of `donor` if there is one.
+    """Train on pairs in memory, from what `donor` learned if there is one.
 
     With a folder: start there, continue from a checkpoint, or load the model if the training has finished.
     """
     prepared, model = ready(config, context, pairs, donor)
-    for note in (*prepared.data.notes, configuration.recipe_line(prepared.config)):
+    for note in (*prepared.data.notes, *recipe_lines(prepared.config)):
         context.monitor.message(note)
     if folder is None:
         with Callbacks(context.monitor).training():
@@ -150,22 +152,37 @@ def ready(
 ) -> tuple[Prepared, Model]:
     """The data and the model that a training begins with; the main process reads first, the others find its caches.
 
-    For a `donor` the data are in its spaces, and its weights are a part of their fingerprint.
+    `donor` is the model to start from, if it is not the one that the configuration names.
     """
-    fitted = None if donor is None else shared_inputs(config, donor)
+    if donor is None and config.start is not None:
+        donor = start_model(config.start, config.registry, context)
+    if donor is not None:
+        config = adopt(config, donor)
     try:
         with context.processes.main_first():
-            prepared = prepare(config if donor is None else adopt_output(config, donor), context, pairs, fitted)
+            prepared = prepare(config, context, pairs, donor)
     except InvalidObject as error:
         if pairs is not None:
             error.where = error.where and pairs.place(error.noun, error.index)
         if donor is not None and error.fix is None:
             error.fix = f"The {error.noun}s must be in the spaces of the model to start from."
         raise
-    if donor is not None:
-        both = hashlib.sha256(f"{prepared.data.fingerprint} {weights_digest(donor)}".encode()).hexdigest()
-        prepared = dataclasses.replace(prepared, data=dataclasses.replace(prepared.data, fingerprint=both))
     return prepared, train.assemble(prepared, context, donor)
+
+
+def start_model(start: StartConfig, registry: Registry, context: Context) -> Model:
+    """Load the model to start from; refuse one that has changed since a run recorded it."""
+    folder = brought(model_folder(start.name), context.processes)
+    if not (folder / "config.json").is_file():
+        what = "the model to start from is not here, or its training has not finished."
+        fix = "Restore, install or finish it. If it was moved: --set start.name=FOLDER"
+        raise ModelError(what, where=start.name, fix=fix)
+    model = load_model(folder, context.device, registry)
+    if start.sha256 not in (None, weights_digest(model)):
+        what = "the model to start from has changed: its weights are not those that were recorded."
+        fix = "Restore it, or start a new training from it: ele train FILE --from MODEL"
+        raise ModelError(what, where=start.name, fix=fix)
+    return model
 
 
 # -- in a folder --------------------------------------------------------------------------------------------------

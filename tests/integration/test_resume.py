@@ -16,6 +16,7 @@ from commands import CONFIG, assert_same, checkpoint, ended, here, last_checkpoi
 from safetensors.torch import load_file
 
 from ele_core.files.archive import seal
+from ele_sequences.number_words import draw, spell
 
 
 def killed_again_and_again(config: Path, run: Path, kills: int) -> int:
@@ -162,6 +163,19 @@ def test_a_run_takes_over_the_loss_of_another_and_survives_a_kill(config, undist
     assert {name.partition(".")[0] for name in same} == {"surrogate"}
     assert len(same) == len([name for name in one if name.startswith("surrogate.")])
     assert json.loads((run / "data.json").read_text())["surrogate_from"] == undisturbed.name
+
+
+def test_a_run_that_starts_from_a_model_survives_a_kill(undisturbed, tmp_path):
+    file, whole, run = tmp_path / "mine.csv", tmp_path / "whole", tmp_path / "run"
+    file.write_text("x,y\n" + "".join(f"{spell(number)},{number}\n" for number in draw(150, seed=9)))
+    command = ("train", file, "--from", undisturbed, "--set", "regressor.training.patience=none")
+    assert here(*command, "-o", whole).returncode == 0
+    process = start(*command, "-o", run, "--checkpoint-every", 0)
+    wait_for_checkpoint(run, 7, process)
+    process.kill()
+    assert ended(process)[0] == -signal.SIGKILL
+    assert here("resume", run).returncode == 0
+    assert_same(whole, run)
 
 
 def test_two_trainings_in_one_folder_the_second_is_refused(config, tmp_path):

@@ -37,6 +37,9 @@ CHECKED_BY = {
     "the configuration has changed": "test_a_changed_configuration_is_refused",
     "a training option has changed": "test_options_of_training_can_change_if_that_is_accepted",
     "the data have changed": "test_changed_data_are_refused",
+    "the model that a run started from is gone, or was changed": (
+        "test_a_model_that_is_gone_moved_or_changed_is_named"
+    ),
     "a plugin is no longer installed": "test_a_run_whose_plugin_is_gone_says_which",
     "another number of processes": "test_a_run_goes_on_with_another_number_of_processes_and_says_what_differs",
     "an evaluation is stopped": "test_an_evaluation_that_is_stopped_goes_on_when_it_is_asked_for_again",

@@ -18,6 +18,9 @@ from ele_core.runtime.work import Snapshot, prefixed
 WEIGHTED, PLAIN = "weighted", "plain"
 LEAST_PAIRS = 200
 """Pairs from which on errors are measured: fewer tell too little of a hundred directions and more."""
+PAIRS_PER_DIRECTION = 10
+"""Pairs for each direction of the embedding from which on the errors of a network that another training measured are
+measured again."""
 MOST_PAIRS = 20_000
 """Pairs whose errors are measured: bounds the memory."""
 CHUNK = 1024
@@ -45,6 +48,10 @@ class MeasuredRegressor(Regressor):
     def use_mode(self, mode: str) -> None:
         """Weigh errors or not; a model that does not is saved without them."""
         self.errors = self.measured if mode == WEIGHTED else None
+
+    def knows_errors(self, pairs: int) -> bool:
+        """Whether errors that another training measured tell more than so many pairs would."""
+        return self.measured is not None and pairs < PAIRS_PER_DIRECTION * self.surrogate.dim
 
     def measure(self, queries: Tensor, embeddings: Tensor, context: Context) -> None:
         """Fit the error model to queries and embeddings (N, dim) of pairs, if there are enough and they differ."""

@@ -83,7 +83,7 @@ class NeuralRegressor(NetworkLearner, MeasuredRegressor):
         inputs, training, held_out = data.train.inputs, self.config.training, data.validation.inputs[:]
         targets = self.targets(data.train.outputs, context)
         validation_targets = self.targets(data.validation.outputs[:], context)
-        if isinstance(self.network, Standardised):
+        if isinstance(self.network, Standardised) and not self.network.measured:
             self.network.measure(targets)
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
@@ -106,7 +106,7 @@ class NeuralRegressor(NetworkLearner, MeasuredRegressor):
             context=context,
             stage=REGRESSION,
         )
-        if self.weighs:
+        if self.weighs and not self.knows_errors(len(inputs)):
             parts = sampled_rows(len(inputs))
             predicted = torch.cat([context.processes.spread(self.predict, inputs[rows]) for rows in parts])
             self.measure(predicted, torch.cat([targets[rows.to(targets.device)] for rows in parts]), context)
@@ -181,6 +181,11 @@ class Standardised(nn.Module):
         self.backbone = backbone
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("spread", torch.ones(dim))
+
+    @property
+    def measured(self) -> bool:
+        """Whether the mean and the standard deviation are known: those of weights to start from stay."""
+        return bool((self.spread != 1).any() or self.mean.any())
 
     def measure(self, targets: Tensor | Embedded) -> None:
         """Set the mean and the standard deviation to those of `targets` (N, dim)."""

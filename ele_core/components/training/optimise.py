@@ -62,6 +62,9 @@ class Training(ComponentConfig):
     """How often the validation set is evaluated, evenly spread over all steps."""
     patience: int | None = Field(None, ge=1)
     """Evaluations without improvement after which to stop; None: train to the end. The best weights are kept anyway."""
+    keep_start: bool = False
+    """Whether the weights that training starts from are kept if no later ones are better: for weights that were learned
+    before."""
 
     def steps(self, examples: int) -> int:
         """The number of steps on so many examples, unless the training stops early."""
@@ -100,12 +103,24 @@ def optimise(
     if saved is None or not saved.finished:
         objective = context.processes.parallel(Objective(module, loss))
         module.train()
+        if training.keep_start and state.step == 0:
+            evaluate_start(state, evaluate, context, stage)
         if state.plan is None:
             measure_steps(state, objective, evaluate, context, stage, clock)
         run_steps(state, objective, evaluate, context, stage)
         context.work.finish(stage.name, lambda: Snapshot(prefixed("weights", snapshot(module))))
         context.monitor.stage_end(stage.name)
     module.eval()
+
+
+def evaluate_start(
+    state: TrainingState, evaluate: Callable[[], Mapping[str, float]], context: Context, stage: Stage
+) -> None:
+    """Evaluate the weights that training starts from, and keep them until others are better."""
+    with seeded(context, stage.name, "evaluation", 0):
+        value = deciding(stage, context.processes.agreed(state.kept.evaluate(evaluate)))
+    state.kept.record(value)
+    context.monitor.message(f"{stage.name}: {stage.decides} {value:.4g} with the weights to start from")
 
 
 def measure_steps(

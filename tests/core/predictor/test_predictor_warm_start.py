@@ -6,16 +6,16 @@ import pytest
 import torch
 from quick import QUICK, quick
 
-from ele_core import ConfigError, DataError, EleError, InvalidOutput, Run
+from ele_core import ConfigError, EleError, InvalidOutput, Run, StructuredPredictor
 from ele_core.errors import ModelError
+from ele_sequences.number_words import draw, spell
 
 STILL = {"epochs": 1, "evaluations": 1, "learning_rate": 1e-12}
 """A training that moves no weight by more than a rounding error."""
 
 
 def still(**changes):
-    sections = {name: {**QUICK[name], "training": STILL} for name in ("surrogate", "regressor")}
-    return quick(**{**sections, **changes})
+    return quick(**{"regressor": {**QUICK["regressor"], "training": STILL}, **changes})
 
 
 def energies(predictor, texts):
@@ -41,7 +41,7 @@ def test_a_training_starts_from_the_weights_of_a_model_wherever_it_is(donor, pai
     source = {"predictor": donor, "folder": tmp_path / "saved", "run folder": str(run)}.get(given) or Run(run)
     started = still().fit(pairs[0][:60], pairs[1][:60], warm_start=source)
     assert same(started, donor, pairs[0])
-    assert len(started.model_.candidates) < len(donor.model_.candidates)
+    assert len(started.model_.candidates) >= len(donor.model_.candidates), "those of the model stay"
     assert not same(still().fit(pairs[0][:60], pairs[1][:60]), donor, pairs[0])
 
 
@@ -74,11 +74,62 @@ def test_another_input_learns_its_own_vocabulary(donor, pairs):
 def test_it_is_told_what_the_training_starts_from(donor, pairs):
     from recording import Recorder
 
-    for width, told in [(4, "surrogate and regressor"), (6, "surrogate")]:
+    kept = "starting from a fitted predictor: its output space and its loss, as they are"
+    for width, told in [
+        (4, ", its input space, and its regressor, which is trained further"),
+        (6, ", and its input space; the regressor is another, and is trained anew"),
+    ]:
         recorder = Recorder()
         predictor = still(callbacks=[recorder]).set_params(regressor__backbone__width=width)
         predictor.fit(*pairs, warm_start=donor)
-        assert f"training starts from the weights of another model: {told}" in recorder.messages
+        assert kept + told in recorder.messages
+
+
+def test_what_is_not_given_is_that_of_the_model(donor, pairs):
+    started = StructuredPredictor("sequence").fit(*pairs, warm_start=donor).model_.config
+    assert (started.surrogate, started.decoder) == (donor.model_.config.surrogate, donor.model_.config.decoder)
+    assert started.regressor.options["backbone"] == donor.model_.config.regressor.options["backbone"]
+    training = started.regressor.options["training"]
+    assert (training["learning_rate"], training["patience"]) == (2e-4, 5), "it goes on gently"
+
+
+def test_inputs_that_the_model_does_not_know_get_a_regressor_of_their_own(donor):
+    from recording import Recorder
+
+    recorder = Recorder()
+    numbers = [str(number) for number in range(40)]
+    started = still(callbacks=[recorder]).fit([f"<{number}>" for number in numbers], numbers, warm_start=donor)
+    assert started.model_.inputs is not donor.model_.inputs
+    assert any("the inputs are of another kind, so the regressor is trained anew" in told for told in recorder.messages)
+    assert started.embed(["12"]) == pytest.approx(donor.embed(["12"]))
+
+
+def test_errors_that_the_model_measured_on_more_pairs_stay():
+    numbers = draw(260, seed=1)
+    texts, digits = [spell(number) for number in numbers], [str(number) for number in numbers]
+    weighing = {**QUICK["regressor"], "weigh_errors": True}
+    first = quick(regressor=weighing).fit(texts, digits)
+    first.model_.regressor.use_mode("weighted")
+    again = quick(regressor=weighing).fit(texts[:30], digits[:30], warm_start=first)
+    assert torch.equal(again.model_.regressor.measured.root, first.model_.regressor.measured.root)
+    more = quick(regressor=weighing).fit(texts[:220], digits[:220], warm_start=first)
+    assert not torch.equal(more.model_.regressor.measured.root, first.model_.regressor.measured.root)
+
+
+def test_outputs_of_the_new_pairs_are_candidates_beside_those_of_the_model(donor):
+    started = still().fit(["one", "two", "three"] * 5, ["1", "2", "3"] * 5, warm_start=donor)
+    known, found = (set(each.model_.space.unpack(each.model_.candidates.batch)) for each in (donor, started))
+    assert found == known | {"1", "2", "3"}
+
+
+def test_a_regressor_that_is_computed_at_once_is_fitted_anew_on_the_same_loss(pairs):
+    from recording import Recorder
+
+    recorder = Recorder()
+    first = quick(regressor="sketched-ridge").fit(*pairs)
+    again = quick(regressor="sketched-ridge", callbacks=[recorder]).fit(pairs[0][:60], pairs[1][:60], warm_start=first)
+    assert any("takes no starting weights, and is fitted anew" in told for told in recorder.messages)
+    assert again.embed(pairs[1]) == pytest.approx(first.embed(pairs[1]))
 
 
 def test_the_argument_true_starts_from_the_last_fit(pairs):
@@ -86,7 +137,7 @@ def test_the_argument_true_starts_from_the_last_fit(pairs):
     plain = quick().fit(*pairs)
     assert torch.equal(energies(predictor, pairs[0]), energies(plain, pairs[0])), "the first fit starts afresh"
     first = energies(predictor, pairs[0])
-    predictor.set_params(surrogate__training=STILL, regressor__training=STILL).fit(*pairs)
+    predictor.set_params(regressor__training=STILL).fit(*pairs)
     assert torch.allclose(energies(predictor, pairs[0]), first, atol=1e-4)
 
 
@@ -100,15 +151,15 @@ def test_a_folder_as_argument_is_kept_by_clones(donor, pairs, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"output": "molecule"}, "its output space is 'sequence', not 'molecule'"),
-        ({"output": {"name": "sequence", "length": 9}}, "its output space differs: output.length: 6 → 9"),
-        ({"surrogate": {**QUICK["surrogate"], "dim": 5}}, "its surrogate 'contrastive' has weights of other shapes"),
+        ({"output": "molecule"}, "its output is 'sequence', not 'molecule'"),
+        ({"output": {"name": "sequence", "length": 9}}, "its output differs: output.length: 6 → 9"),
+        ({"surrogate": {**QUICK["surrogate"], "dim": 5}}, "its surrogate differs: surrogate.dim: 4 → 5"),
         ({"surrogate": "sketched-kernel"}, "its surrogate is 'contrastive', not 'sketched-kernel'"),
     ],
 )
 def test_a_model_of_other_spaces_is_refused_in_one_sentence(donor, pairs, changes, message):
     outputs = ["CC"] * len(pairs[0]) if changes.get("output") == "molecule" else pairs[1]
-    with pytest.raises(ConfigError, match=f"warm_start: cannot start from this model: {message}"):
+    with pytest.raises(ConfigError, match=f"a fitted predictor: cannot start from this model: {message}"):
         quick(**changes).fit(pairs[0], outputs, warm_start=donor)
 
 
@@ -132,5 +183,5 @@ def test_a_run_continues_only_from_the_same_start(donor, pairs, tmp_path):
     first = quick().fit(*pairs, run=run, warm_start=donor)
     assert torch.equal(energies(quick().fit(*pairs, run=run, warm_start=donor), pairs[0]), energies(first, pairs[0]))
     for other in (None, quick(seed=6).fit(*pairs)):
-        with pytest.raises(DataError, match="the data, or their split, have changed"):
+        with pytest.raises(ModelError, match=r"the configuration has changed: start"):
             quick().fit(*pairs, run=run, warm_start=other)

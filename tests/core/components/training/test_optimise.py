@@ -64,6 +64,18 @@ def towards(module: Point, target: float) -> Callable[[Tensor, Generator], Tenso
     return lambda rows, _: (module.x - target).square().expand(len(rows))
 
 
+def test_the_weights_to_start_from_are_kept_if_none_are_better():
+    for keep, best in ((True, 1.0), (False, 1.1)):
+        module, recorder = Point(1.0), Recorder()
+
+        def error(module: Point = module) -> dict[str, float]:
+            return {"error": abs(module.x.item() - 1)}
+
+        train(module, towards(module, 9.0), error, recorder, keep_start=keep, evaluations=20, patience=2)
+        assert module.x.item() == pytest.approx(best, abs=0.01)
+        assert any("test: error 0 with the weights to start from" in told for told in recorder.messages) is keep
+
+
 # -- the schedule -------------------------------------------------------------------------------------------------
 
 
