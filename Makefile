@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard models/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[all]'
-	$(BIN)/python -m pip install --quiet --no-deps ./models/smi2mol
+	$(BIN)/python -m pip install --quiet --no-deps ./models/smi2mol ./models/fp2mol
 	touch $(STAMP)
 
 help:  ## list these commands

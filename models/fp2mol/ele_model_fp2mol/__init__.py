@@ -1,0 +1,1 @@
+"""A trained model of ELE, as data: `StructuredPredictor.load("fp2mol")`."""
