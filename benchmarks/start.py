@@ -1,14 +1,14 @@
-"""What starting from a trained model brings for few pairs of one's own: `ele train pairs.csv --from smi2mol`.
+"""What starting from a trained model brings for few pairs of one's own: `ele train pairs.csv --from MODEL`.
 
-    python benchmarks/start.py [--model MODEL] [--sets NAME …] [--sizes N …] [--seeds N …] [--output FILE]
+    python benchmarks/start.py [--sets NAME …] [--sizes N …] [--seeds N …] [--ways NAME …] [--output FILE]
 
-The pairs are drawn from the test molecules of the task smi2mol with seed 0, which the shipped model has not seen: N
+The pairs are drawn from the test molecules of the task smi2mol with seed 0, which the shipped models have not seen: N
 pairs and 200 test pairs. Each set is trained on with `ele train --data FILE --output-space molecule`, and with
-`--from MODEL` in addition; the model is also measured as it is, if it reads such inputs. Each result is added to FILE
-as soon as it is measured, and replaces that of the same set, size, seed and way. Sets:
+`--from MODEL` in addition; the model is also measured as it is. Each result is added to FILE as soon as it is measured,
+and replaces that of the same set, size, seed and way. Sets:
 
-- smiles: SMILES → molecule, the inputs that the shipped model reads;
-- fingerprints: Morgan fingerprints of radius 2 and 2,048 bits → molecule, of which it takes the learned loss alone.
+- smiles: SMILES → molecule, from smi2mol;
+- fingerprints: Morgan fingerprints of radius 2 and 2,048 bits → molecule, from fp2mol, with `--set input=fingerprint`.
 """
 
 import argparse
@@ -26,15 +26,15 @@ from ele_core.config import RunConfig
 from ele_core.data.prepare import prepare
 from ele_core.files.atomic import write_text
 
-SHIPPED = "models/smi2mol/ele_model_smi2mol/model"
-SETS = ("smiles", "fingerprints")
+SETS = {"smiles": "smi2mol", "fingerprints": "fp2mol"}
+"""Set → the installed model to start from."""
+OPTIONS = {"smiles": [], "fingerprints": ["input=fingerprint"]}
 KEY = ("set", "pairs", "seed", "way")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default=SHIPPED, help=f"the model to start from (default {SHIPPED})")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="the inputs (default all)")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="the inputs (default all)")
     parser.add_argument("--sizes", nargs="+", type=int, default=[300, 1000], help="numbers of pairs (default 300 1000)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the pairs and the training")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what to measure (default all)")
@@ -46,13 +46,11 @@ def main() -> None:
             for seed in options.seeds:
                 pairs = list(inputs(name, random.Random(seed).sample(molecules, size + 200)))
                 for way in options.ways:
-                    if way == "as it is" and name != "smiles":
-                        continue
                     key = dict(zip(KEY, (name, size, seed, way), strict=True))
                     with tempfile.TemporaryDirectory() as folder:
-                        start = [f"start.name={json.dumps(options.model)}"] if way == "from the model" else []
+                        start = [f"start.name={SETS[name]}", *OPTIONS[name]] if way == "from the model" else []
                         config = written("molecule", pairs, seed, start, Path(folder))
-                        save(options.output, {**key, **WAYS[way](config, Path(folder) / "run", options.model)})
+                        save(options.output, {**key, **WAYS[way](config, Path(folder) / "run", SETS[name])})
 
 
 def unseen() -> list[str]:
@@ -83,9 +81,10 @@ def trained(config: RunConfig, folder: Path, _: str) -> dict[str, object]:
 
 def as_it_is(config: RunConfig, _: Path, model: str) -> dict[str, object]:
     """Measure the model on the same test pairs, without any training."""
-    data = prepare(config, Context(config.seed)).data
-    texts = data.inputs_at(data.test)  # the SMILES are inputs and outputs
-    found = StructuredPredictor.load(model).evaluate(texts, texts).metrics
+    prepared = prepare(config, Context(config.seed))
+    data = prepared.data
+    truths = prepared.space.unpack(data.outputs[data.test])
+    found = StructuredPredictor.load(model).evaluate(data.inputs_at(data.test), truths).metrics
     return {"metrics": rounded(found), "cpu": 0, "date": today()}
 
 
@@ -98,7 +97,7 @@ def save(file: Path | None, result: dict[str, object]) -> None:
     if file is not None:
         found = json.loads(file.read_text("utf-8"))["results"] if file.exists() else []
         kept = [each for each in found if any(each[name] != result[name] for name in KEY)]
-        order = [SETS.index, int, int, list(WAYS).index]
+        order = [list(SETS).index, int, int, list(WAYS).index]
         results = sorted(
             [*kept, result], key=lambda each: [by(each[name]) for by, name in zip(order, KEY, strict=True)]
         )
