@@ -66,8 +66,13 @@ def tiny_run(folder: Path) -> str:
     numbers = draw(200, seed=0)
     predictor = StructuredPredictor(
         "sequence",
-        surrogate={"dim": 16, "encoder": {"name": "sequence", "width": 16}, "training": TRAINING},
-        regressor={"backbone": {"name": "gru", "layers": 1, "width": 16}, "training": TRAINING},
+        surrogate={
+            "name": "contrastive",
+            "dim": 16,
+            "encoder": {"name": "sequence", "width": 16},
+            "training": TRAINING,
+        },
+        regressor={"name": "neural", "backbone": {"name": "gru", "layers": 1, "width": 16}, "training": TRAINING},
     )
     predictor.fit([spell(number) for number in numbers], [str(number) for number in numbers], run=folder)
     return str(folder)

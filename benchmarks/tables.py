@@ -66,6 +66,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "minutes": lambda value: f"{value / 60:.0f} min",
     "ms": lambda value: f"{1000 * value:.0f} ms",
     "ms1": lambda value: f"{1000 * value:.1f} ms",
+    "three": lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}",
     "day": lambda value: value[:10],
 }
 number, share = FORMATS["number"], FORMATS["share"]

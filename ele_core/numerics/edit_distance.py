@@ -9,17 +9,21 @@ from torch import Tensor
 def edit_distances(left: Tensor, right: Tensor) -> Tensor:
     """Levenshtein distances of rows of two (B, L) label tensors, zeros after the end: (B,).
 
-    D[i, j] = min(D[i-1, j] + 1, D[i, j-1] + 1, D[i-1, j-1] + [left_i ≠ right_j]), row by row for all pairs at once.
+    D[i, j] = min(D[i-1, j] + 1, D[i, j-1] + 1, D[i-1, j-1] + [left_i ≠ right_j]), for all pairs and all cells of a
+    diagonal i + j = d at once: they depend on the two diagonals before only. Row i of a diagonal is D[i, d-i].
     """
     rows, columns = left.shape[1], right.shape[1]
-    row = torch.arange(columns + 1).expand(len(left), -1)
-    table = [row]
-    for i in range(1, rows + 1):
-        previous, cells = row, [torch.full((len(left),), i)]
-        for j in range(1, columns + 1):
-            replaced = previous[:, j - 1] + (left[:, i - 1] != right[:, j - 1])
-            cells.append(torch.minimum(replaced, torch.minimum(previous[:, j], cells[-1]) + 1))
-        row = torch.stack(cells, dim=1)
-        table.append(row)
-    ends = (left > 0).sum(dim=1), (right > 0).sum(dim=1)
-    return torch.stack(table, dim=1)[torch.arange(len(left)), *ends].float()
+    ends, total = (left > 0).sum(dim=1), (left > 0).sum(dim=1) + (right > 0).sum(dim=1)
+    left, mirrored = left.T.contiguous(), right.T.flip(0)
+    cells = torch.zeros(rows + 1, len(ends), dtype=torch.int16 if rows + columns < 1 << 15 else torch.int32)
+    before, last, found = cells, cells, cells[0]
+    for d in range(1, rows + columns + 1):
+        cells = torch.full_like(cells, d)  # D[d, 0] and D[0, d]; the others are replaced
+        low, high = max(1, d - columns), min(rows + 1, d)
+        if low < high:
+            above, here, shift = slice(low - 1, high - 1), slice(low, high), columns - d
+            replaced = before[above] + (left[above] != mirrored[low + shift : high + shift])
+            torch.minimum(replaced, torch.minimum(last[above], last[here]).add_(1), out=cells[here])
+        found = torch.where(total == d, cells.gather(0, ends[None])[0], found)
+        before, last = last, cells
+    return found.float()

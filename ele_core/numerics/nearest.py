@@ -27,7 +27,7 @@ class Nearest:
         if not len(rows) or not len(self.queries):
             return
         embeddings, rows = embeddings.to(self.queries), rows.to(self.rows)
-        squares = embeddings.square().sum(dim=1)
+        squares = torch.linalg.vector_norm(embeddings, dim=1).square()  # without a copy of all embeddings
         found = min(self.k, len(rows))
         size = max(1, CELLS // max(len(rows), found * embeddings.shape[1]))
         parts = [self._merged(part, rows, embeddings, squares) for part in self._blocks(size)]

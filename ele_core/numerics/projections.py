@@ -37,6 +37,9 @@ def simplex(x: Tensor) -> Tensor:
 
 def _simplex(x: Tensor) -> Tensor:
     """`simplex` without a gradient."""
+    if x.shape[-1] > _NETWORK_LIMIT:
+        below = x - x.amax(dim=-1, keepdim=True)
+        return below.sub_(_threshold(below)[..., None]).clamp_(min=0.0)
     columns = x.movedim(-1, 0)
     largest, *others = _descending(columns)
     threshold = torch.full_like(largest, -1.0)
@@ -188,9 +191,7 @@ class _Projection(torch.autograd.Function):
 
 
 def _descending(columns: Tensor) -> list[Tensor]:
-    """The columns (n, …), sorted in descending order along the first dimension."""
-    if len(columns) > _NETWORK_LIMIT:
-        return list(columns.movedim(0, -1).sort(dim=-1, descending=True).values.movedim(-1, 0).unbind(0))
+    """The columns (n, …), sorted in descending order along the first dimension by a network."""
     ordered = list(columns.unbind(0))
     for i, j in _network(len(columns)):
         ordered[i], ordered[j] = torch.maximum(ordered[i], ordered[j]), torch.minimum(ordered[i], ordered[j])

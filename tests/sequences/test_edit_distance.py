@@ -42,6 +42,19 @@ def test_it_is_a_metric(a, b, c):
 def test_no_pairs_have_no_distances_and_lengths_may_differ():
     assert distances([], []) == []
     assert edit_distances(torch.tensor([[1, 2, 0]]), torch.tensor([[1]])).tolist() == [1.0]
+    none = torch.zeros(1, 0, dtype=torch.int64)
+    assert edit_distances(none, torch.tensor([[1, 2, 3]])).tolist() == [3.0]
+    assert edit_distances(torch.tensor([[1, 2]]), none).tolist() == [2.0]
+    assert edit_distances(none, none).tolist() == [0.0]
+
+
+@given(words, words, st.integers(0, 3), st.integers(0, 3))
+def test_padding_changes_nothing(left, right, left_padding, right_padding):
+    tokens = [
+        torch.tensor([[*map(ord, word), *[0] * more]]).long()
+        for word, more in ((left, left_padding), (right, right_padding))
+    ]
+    assert edit_distances(*tokens).tolist() == [levenshtein(left, right)]
 
 
 def test_the_metric_of_the_space_counts_edits_and_less_is_better():
