@@ -104,7 +104,9 @@ def test_candidates_never_hold_a_test_number(copy):
 def test_what_training_settled_cannot_be_changed_afterwards(copy):
     run = Run(copy)
     assert run.model(["decoder.steps=3", "candidates.share=0.5"]).config.candidates.share == 0.5
-    with pytest.raises(ConfigError, match=r"surrogate, regressor cannot change after training.*decoder, candidates"):
+    with pytest.raises(
+        ConfigError, match=r"surrogate, regressor cannot change after training.*constraints, candidates"
+    ):
         run.model(["surrogate.dim=9", "regressor.training.epochs=3", "decoder.steps=2"])
 
 

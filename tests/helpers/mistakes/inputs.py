@@ -11,7 +11,7 @@ import torch
 from ele_core.components.inputs.text import TextInput
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.numerics.sparse import SparseRows
-from mistakes.listing import mistake
+from mistakes.listing import ONE_LAW, mistake
 
 inputs = mistake("input spaces")
 
@@ -84,7 +84,7 @@ class FitSortsValues(Bag):
         super().fit(values)
 
 
-@inputs("check_input_properties_are_values")
+@mistake(ONE_LAW)("check_input_properties_are_values")
 class PropertiesOfSome(Bag):
     """`properties` leaves out what an input does not have."""
 
