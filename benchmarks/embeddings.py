@@ -7,11 +7,10 @@ structures. The sets, the pairs and what is measured are those of `learning_curv
 """
 
 import argparse
-import random
 import tempfile
 from pathlib import Path
 
-from learning_curves import SEED, SETS, TEST, measured, save, written
+from learning_curves import SETS, TEST, drawn, measured, pool, save, written
 
 ALONE = ["regressor.writer=none", "regressor.blocks=none"]
 CONTRASTIVE = [
@@ -41,19 +40,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="the record to add to")
     asked = parser.parse_args()
     for name in asked.sets:
-        space, rows = SETS[name]
-        pairs = list(dict.fromkeys(rows(Path())))
-        random.Random(SEED).shuffle(pairs)
+        space, pairs = SETS[name][0], pool(name)
         for size in asked.sizes:
             for seed in asked.seeds:
-                drawn = pairs if seed == SEED else random.Random(seed).sample(pairs, len(pairs))
-                for options in EMBEDDINGS.values():
+                for embedding, options in EMBEDDINGS.items():
                     chosen = [*ALONE, *([] if name == "fingerprints" else ["regressor.aligned=none"]), *options]
                     chosen += [f"surrogate.encoder={ENCODERS[space]}"] if SPHERE[0] in options else []
                     with tempfile.TemporaryDirectory() as folder:
-                        config = written(space, drawn[: size + TEST], seed, chosen, Path(folder))
+                        config = written(space, drawn(pairs, seed)[: size + TEST], seed, chosen, Path(folder))
                         key = {"set": name, "pairs": size, "seed": seed, "options": chosen}
-                        save(asked.output, {**key, **measured(config, Path(folder) / "run")})
+                        save(asked.output, {**key, "embedding": embedding, **measured(config, Path(folder) / "run")})
 
 
 if __name__ == "__main__":

@@ -75,15 +75,12 @@ def main() -> None:
     if lacking := [name for name in options.sets if name in FROM_FILES and name not in files]:
         parser.error(f"give the data with --file {lacking[0]}=PATH")
     for name in options.sets:
-        space, rows = SETS[name]
-        pairs = list(dict.fromkeys(rows(files.get(name, Path()))))
-        random.Random(SEED).shuffle(pairs)
+        space, pairs = SETS[name][0], pool(name, files.get(name, Path()))
         for size in options.sizes:
             for seed in options.seeds:
-                drawn = pairs if seed == SEED else random.Random(seed).sample(pairs, len(pairs))
                 key = {"set": name, "pairs": size, "seed": seed, "options": options.set}
                 with tempfile.TemporaryDirectory() as folder:
-                    config = written(space, drawn[: size + TEST], seed, options.set, Path(folder))
+                    config = written(space, drawn(pairs, seed)[: size + TEST], seed, options.set, Path(folder))
                     if options.only == "rivals":
                         ours = recorded(options.output, key)
                     else:
@@ -91,6 +88,18 @@ def main() -> None:
                     if options.only != "ours":
                         seconds = ours["seconds"]["training_cpu"] if ours else 60 * options.minutes
                         save(options.output, {**key, **measured_rivals(config, seconds)})
+
+
+def pool(name: str, file: Path = Path()) -> list[Row]:
+    """All pairs of a set, each once, in a random order."""
+    pairs = list(dict.fromkeys(SETS[name][1](file)))
+    random.Random(SEED).shuffle(pairs)
+    return pairs
+
+
+def drawn(pairs: list[Row], seed: int) -> list[Row]:
+    """The pairs in the order of a seed."""
+    return pairs if seed == SEED else random.Random(seed).sample(pairs, len(pairs))
 
 
 def written(space: str, pairs: list[Row], seed: int, overrides: list[str], folder: Path) -> RunConfig:

@@ -229,7 +229,7 @@ def embeddings() -> Iterable[dict[str, Any]]:
     """The same pairs with other embeddings: means over seeds."""
     groups: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for each in loaded("embeddings.json")["results"]:
-        groups.setdefault((each["set"], each["pairs"], embedding_of(each["options"])), []).append(each)
+        groups.setdefault((each["set"], each["pairs"], each["embedding"]), []).append(each)
     for (name, pairs, embedding), runs in groups.items():
         yield {
             **{"set": name, "pairs": pairs, "embedding": embedding},
@@ -239,15 +239,6 @@ def embeddings() -> Iterable[dict[str, Any]]:
             "seeds": ", ".join(str(run["seed"]) for run in runs),
             "date": max(run["date"] for run in runs),
         }
-
-
-def embedding_of(options: Sequence[str]) -> str:
-    """What an embedding is called that was trained with some options of benchmarks/embeddings.py."""
-    if "surrogate.spherical=true" in options:
-        return "on the sphere, trained on outputs"
-    if any(option.startswith("surrogate.training") for option in options):
-        return "additive, trained on outputs"
-    return "additive, " + ("random weights" if "surrogate.decisions=none" in options else "trained with the pairs")
 
 
 def against_rivals() -> Iterable[dict[str, Any]]:

@@ -279,6 +279,11 @@ class Decoding:
         """The number of structures for each query."""
         return self.energies.shape[1]
 
+    @property
+    def answered(self) -> Tensor:
+        """(B,) whether a structure was found that satisfies the constraint of the query, on the CPU."""
+        return self.energies[:, 0].isfinite().cpu()
+
     def rows(self, first: int, end: int) -> Decoding:
         """The decoding of the queries from `first` up to `end`, without the trace."""
         structures = self.structures[first * self.top_k : end * self.top_k]

@@ -162,7 +162,7 @@ def evaluate(
     if error is not None:
         metrics["regression_error"] = error.mean().item()
     if constraints is not None:
-        metrics["answered"] = decoding.energies[:, 0].isfinite().float().mean().item()
+        metrics["answered"] = decoding.answered.float().mean().item()
     metrics["examples"] = float(len(truths))
     nearest = truths.outputs if not truths.several else nearest_truths(model.space, decoding.best, truths)
     every = truths if truths.several else None

@@ -51,7 +51,7 @@ def deciding(space: OutputSpace[Any, Any]) -> Metric[Any]:
 
 def only_answers(values: Mapping[str, Tensor], found: Decoding) -> dict[str, Tensor]:
     """The values of each metric, `exact` only for inputs with an answer: others have any structure in its place."""
-    return {**values, "exact": values["exact"] * found.energies[:, 0].isfinite().cpu()}
+    return {**values, "exact": values["exact"] * found.answered}
 
 
 def measure(space: OutputSpace[Any, Any], predicted: Any, truths: Truths, context: Context) -> dict[str, Tensor]:

@@ -91,7 +91,7 @@ def fit_calibration(
     if len(truths) < LEAST_CALIBRATION:
         what = f"too few to calibrate with: {counted(len(truths), 'pair')}, and at least {LEAST_CALIBRATION} are needed"
         raise DataError(f"{what}.", where=source, fix="Give more pairs.")
-    if not bool(found.energies[:, 0].isfinite().any()):
+    if not bool(found.answered.any()):
         what = "no input has an answer that satisfies its constraint"
         raise DataError(f"{what}: there is nothing to calibrate.", where=source, fix="Check the section `constraints`.")
     scale = typical(found.energies)
@@ -138,7 +138,7 @@ class Described(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     share: float = Field(gt=0, le=1)
-    constraints: dict[str, str | int | float] = Field(default_factory=dict)
+    constraints: dict[str, str | int | float]
     structures: int = Field(ge=2)
     source: str
     date: str
@@ -172,7 +172,7 @@ def read_calibration(folder: Path, space: OutputSpace[Any, Any]) -> Calibration:
         if content["format"] != FORMAT or tuple(content["signals"]) != NAMES:
             raise ModelError("made by another version of ELE.", where=str(folder / FILE), fix="Calibrate again.")
         stored = Snapshot(tensors)
-        plain = Described.model_validate({name: content[name] for name in PLAIN if name in content}).model_dump()
+        plain = Described.model_validate({name: content[name] for name in PLAIN}).model_dump()
         plain |= {name: tensors[name] for name in ARRAYS}
         linear = {name: stored.part(name) for name in LINEAR}
         found = Calibration(

@@ -32,7 +32,7 @@ class Trust:
     @property
     def confidence(self) -> Tensor:
         """(B,) the probability that the answer is exact; 0 where there is none."""
-        return self.calibration.confidence(self.signals) * self.found.energies[:, 0].isfinite().cpu()
+        return self.calibration.confidence(self.signals) * self.found.answered
 
     @property
     def expected(self) -> Mapping[str, Tensor]:
