@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist w
 RUN ?= runs/bench
 SMALL := task.size=6000 task.test=200 task.validation=200 surrogate.encoder.width=32 surrogate.training.epochs=2 \
 	regressor.backbone.layers=1 regressor.backbone.width=64 regressor.training.epochs=2
-MEASURED := $(filter-out benchmarks/tables.py,$(wildcard benchmarks/*.py))
+MEASURED := $(filter-out benchmarks/common.py benchmarks/tables.py,$(wildcard benchmarks/*.py))
 OF_A_RUN := $(shell grep -l 'add_argument."run"' $(MEASURED))
 
 .PHONY: install help demo test test-quick test-slow check docs notebooks bench drill release clean

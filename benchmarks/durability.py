@@ -1,18 +1,16 @@
-"""Seconds per training step with 1 and 2 processes, and the share of the training time that checkpoints take.
+"""What a second process brings, and the share of the training time that checkpoints take.
 
     python benchmarks/durability.py [--rounds N] [--output FILE]
 
-Trains `smi2mol` on 6,000 molecules with the networks of its defaults, for a fixed number of steps: with one process
-that has all cores, and with two that have half of them each, in alternate rounds of one run. The time of a step is that
-between the first and the last evaluation of a stage. Then one training writes checkpoints at the default interval, and
-the time spent in `Checkpoints.save` is compared with that of the training.
+Trains `smi2mol` on 6,000 molecules with the networks of its defaults, for a fixed number of steps, and evaluates it by
+`search`: with one process of one thread, one process of two threads, and two processes of one thread each, in alternate
+rounds of one run. The time of a step is that between the first and the last evaluation of a stage; that of a molecule,
+decoded and measured, is the difference between evaluations of many and of few. Then one training writes checkpoints at
+the default interval, and the time spent in `Checkpoints.save` is compared with that of the training.
 """
 
-import argparse
-import datetime
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -21,48 +19,44 @@ import time
 from pathlib import Path
 
 import torch
+from common import machine, parser_of, show, today
 
 from ele_core import config as configuration
-from ele_core.files.atomic import write_text
 from ele_core.runs.run import Run
 from ele_core.runs.training import EVERY
 from ele_core.runtime.checkpoint import Checkpoints
 from ele_core.runtime.monitor import ConsoleMonitor
 
 SIZE = 6000
-STAGES = {"embedding": "surrogate.training", "regression": "regressor.training"}
+STAGES = {"a step of embedding": "embedding", "a step of regression": "regression"}
+EVALUATED = "a molecule, decoded by search and measured"
+FEW, MANY = 50, 650
+"""Test molecules of the two evaluations that are compared."""
+ARRANGEMENTS = {"one": (1, 1), "two_threads": (1, 2), "two_processes": (2, 1)}
+"""The number of processes, and of threads of each."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=2, help="trainings with each number of processes (default 2)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
+    parser = parser_of(__doc__)
+    parser.add_argument("--rounds", type=int, default=2, help="trainings in each arrangement (default 2)")
     options = parser.parse_args()
-    steps = {count: {stage: [] for stage in STAGES} for count in (1, 2)}
-    for _ in range(options.rounds):
-        for count, stages in steps.items():
-            for stage, seconds in seconds_per_step(count).items():
-                stages[stage].append(seconds)
-    medians = {count: {s: statistics.median(v) for s, v in stages.items()} for count, stages in steps.items()}
+    rounds = [{name: measured(*own) for name, own in ARRANGEMENTS.items()} for _ in range(options.rounds)]
+    seconds = {
+        what: {name: round(statistics.median(each[name][what] for each in rounds), 4) for name in ARRANGEMENTS}
+        for what in (*STAGES, EVALUATED)
+    }
     result = {
         "command": f"python benchmarks/durability.py --rounds {options.rounds}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "molecules": SIZE,
-        "seconds_per_step": {
-            stage: {
-                "one_process": round(medians[1][stage], 4),
-                "two_processes": round(medians[2][stage], 4),
-                "ratio": round(medians[1][stage] / medians[2][stage], 3),
-            }
-            for stage in STAGES
+        "seconds": {
+            what: {**own, "ratio": round(own["one"] / own["two_processes"], 3)} for what, own in seconds.items()
         },
-        "rounds": {str(count): stages for count, stages in steps.items()},
+        "rounds": rounds,
         "checkpoints": overhead(),
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
+        "machine": machine(torch.get_num_threads()),
     }
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
 
 
 def settings(embedding_epochs: float, regression_epochs: float) -> list[str]:
@@ -77,20 +71,25 @@ def settings(embedding_epochs: float, regression_epochs: float) -> list[str]:
     ]
 
 
-def seconds_per_step(processes: int) -> dict[str, float]:
-    """Train in separate processes, and read the times of the evaluations."""
-    threads = str(max(1, (os.cpu_count() or 1) // processes))
+def measured(processes: int, threads: int) -> dict[str, float]:
+    """Train and evaluate in separate processes: the seconds of a step of each stage, and of a molecule."""
+
+    def ele(*words: str) -> float:
+        command = [sys.executable, "-m", "ele_core", *words, "--processes", str(processes), "--quiet"]
+        started = time.monotonic()
+        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+        return time.monotonic() - started
+
     with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
+        run = str(Path(folder) / "run")
         changes = [part for change in settings(3, 1.5) for part in ("--set", change)]
-        command = [sys.executable, "-m", "ele_core", "train", "smi2mol", "-o", str(run), *changes]
-        environment = {**os.environ, "OMP_NUM_THREADS": threads}
-        subprocess.run([*command, "--processes", str(processes)], check=True, env=environment)
-        times = [json.loads(line) for line in (run / "times.jsonl").read_text("utf-8").splitlines()]
-    found = {}
-    for stage in STAGES:
+        ele("train", "smi2mol", "-o", run, "--no-report", *changes)
+        times = [json.loads(line) for line in (Path(run) / "times.jsonl").read_text("utf-8").splitlines()]
+        few, many = (ele("evaluate", run, "--decoder", "search", "--limit", str(count)) for count in (FEW, MANY))
+    found = {EVALUATED: (many - few) / (MANY - FEW)}
+    for what, stage in STAGES.items():
         first, *_, last = [line for line in times if line["stage"] == stage]
-        found[stage] = (last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
+        found[what] = (last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
     return found
 
 

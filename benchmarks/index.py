@@ -13,10 +13,8 @@ may take back. usearch is left out if it is not installed, and above --largest-g
 """
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
@@ -27,13 +25,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import machine, parser_of, show, today
 
 from ele_core import Context
 from ele_core.components.indexes.exact import ExactIndex
 from ele_core.components.indexes.inverted import InvertedIndex, use_threads
 from ele_core.extras import installed
 from ele_core.files.archive import save_tensors
-from ele_core.files.atomic import write_text
 from ele_core.numerics.keys import distinct
 from ele_core.runs.run import open_model
 from ele_core.types import StoredVectors
@@ -44,22 +42,19 @@ TOP = 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, nargs="?", default=SHIPPED)
     parser.add_argument("--sizes", type=int, nargs="*", default=[1_000_000], help="read, embedded and indexed")
     parser.add_argument("--vectors", type=int, nargs="*", default=[], help="embedded and indexed")
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--largest-graph", type=int, default=200_000, help="vectors up to which usearch is measured")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(METHODS[options.measure[0]](*map(Path, options.measure[1:]))))
         return
     result = measured(options)
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
@@ -87,11 +82,11 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
                     print(results[-1], file=sys.stderr)
     return {
         "command": shlex.join(["python", "benchmarks/index.py", *map(brief, sys.argv[1:])]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "seed": 0,
         "queries": options.queries,
         "surrogate": model.config.surrogate.model_dump(mode="json"),
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": 1},
+        "machine": machine(1),
         "results": results,
     }
 

@@ -8,16 +8,12 @@ key and different SMILES are a collision. With and without `resonance`, by which
 bonds alternate are one molecule.
 """
 
-import argparse
-import datetime
-import json
 import time
-from pathlib import Path
 
 import torch
+from common import parser_of, show, today
 
 from ele_core import Context
-from ele_core.files.atomic import write_text
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_graphs.graphs.batch import permute
 from ele_graphs.molecules import sources
@@ -29,10 +25,9 @@ CHUNK = 1 << 14
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--moses", help="the wheel of molsets, or a folder with its CSV files")
     parser.add_argument("--limit", type=int, default=300_000, help="molecules of MOSES (default 300000)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     rows = [*checked("QM9", sources.qm9(), 9)]
     if options.moses:
@@ -40,12 +35,10 @@ def main() -> None:
         rows += checked("MOSES", train, 26)
     result = {
         "command": "python benchmarks/keys.py" + (f" --moses PATH --limit {options.limit}" if options.moses else ""),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "rows": rows,
     }
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
 
 
 def checked(name: str, source: sources.Source, size: int) -> list[dict[str, object]]:

@@ -21,7 +21,6 @@ The standard error is that of 200 resamplings of the pairs. --plot draws the dis
 """
 
 import argparse
-import datetime
 import json
 import os
 import platform
@@ -35,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import parser_of, today
 from scipy.stats import spearmanr
 from torch import Tensor
 
@@ -57,7 +57,7 @@ Features = Callable[[Graphs], Tensor]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, help="a finished run of smi2mol")
     parser.add_argument("--pairs", type=int, default=3000, help="pairs of each kind (default 3,000)")
     parser.add_argument("--split", choices=["test", "validation"], default="test", help="molecules (default test)")
@@ -65,7 +65,6 @@ def main() -> None:
         "--iterations", type=int, nargs="+", default=[2], help="refinements of the WL kernel (default 2)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the pairs (default 0)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     parser.add_argument("--plot", type=Path, help="draw the result as SVG (needs matplotlib)")
     options = parser.parse_args()
     result = measured(options)
@@ -93,7 +92,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     kinds = {name: compared(*pairs, features, options.seed) for name, pairs in made.items()}
     return {
         "command": shlex.join(["python", "benchmarks/learned_distance.py", *map(shown, sys.argv[1:])]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "seed": options.seed,
         "split": options.split,
         "molecules": len(held_out),

@@ -10,10 +10,7 @@ and torch. The rows per second are per second of CPU, without the time that a fi
 
 import argparse
 import csv
-import datetime
 import json
-import os
-import platform
 import random
 import shlex
 import sys
@@ -22,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from neighbours import timed
+from common import machine, parser_of, timed, today
 
 from ele_core.files.atomic import write_text
 from ele_core.runs.run import Run
@@ -48,12 +45,11 @@ TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--rows", nargs="+", type=int, default=[100_000], help="rows for `candidates` (default 100,000)"
     )
     parser.add_argument("--searched", nargs="+", type=int, default=[2_000], help="rows for `search` (default 2,000)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -61,18 +57,18 @@ def main() -> None:
             print(json.dumps(each), flush=True)
             results.append(each)
             if options.output:  # what was measured so far is kept if a later measurement is stopped
-                write_text(options.output, json.dumps(record(results), indent=2) + "\n")
+                write_text(options.output, json.dumps(record("predict_many.py", results), indent=2) + "\n")
 
 
-def record(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """The results with what is needed to reproduce them."""
+def record(script: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The results of a benchmark with what is needed to reproduce them."""
     return {
-        "command": shlex.join(["python", "benchmarks/predict_many.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": shlex.join(["python", f"benchmarks/{script}", *sys.argv[1:]]),
+        "date": today(),
         "seed": SEED,
         "model": MODEL,
         "results": results,
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": 1},
+        "machine": machine(1),
     }
 
 

@@ -6,15 +6,10 @@ No choice among the training outputs can do better. The search is exact: molecul
 bound from their counts of atoms and bonds, until the bound reaches the best distance found.
 """
 
-import argparse
-import datetime
-import json
-import os
-import platform
 import time
-from pathlib import Path
 
 import torch
+from common import machine, parser_of, show, today
 
 from ele_core.data.dataset import DataSet
 from ele_core.runtime.context import Context
@@ -26,29 +21,25 @@ from ele_graphs.smi2mol.task import SmilesToMolecule
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--sample", type=int, default=100, help="test molecules (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the split (default 0)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     context = Context(options.seed, monitor=ConsoleMonitor())
     data = SmilesToMolecule().load(MoleculeSpace(), context)
     started = time.monotonic()
     result = {
         "command": f"python benchmarks/ruler.py --sample {options.sample} --seed {options.seed}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "sample": options.sample,
         "seed": options.seed,
         "sizes": {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)},
         "ged_with_edges": mean_nearest(data, options.sample, context, edge_labels=True),
         "ged_without_edges": mean_nearest(data, options.sample, context, edge_labels=False),
         "seconds": round(time.monotonic() - started, 1),
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+        "machine": machine(torch.get_num_threads()),
     }
-    print(json.dumps(result, indent=2))
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
 
 
 def mean_nearest(data: DataSet, sample: int, context: Context, *, edge_labels: bool) -> float:

@@ -7,20 +7,14 @@ and the surrogate are timed; the rest is bookkeeping: finding new structures, so
 regression and metrics are not timed.
 """
 
-import argparse
-import datetime
 import functools
-import json
-import os
-import platform
 import time
 from collections import Counter
-from pathlib import Path
 
 import torch
+from common import machine, parser_of, show, today
 
 from ele_core.components.decoders.search import SearchDecoder
-from ele_core.files.atomic import write_text
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context, pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
@@ -30,17 +24,14 @@ BOOKKEEPING, START, MOVES, IDENTITIES, ENCODER = "bookkeeping", "start", "moves"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", help="a finished run")
     parser.add_argument("--limit", type=int, help="only the first N inputs")
     parser.add_argument("--split", choices=["test", "validation"], default="test", help="which inputs (default test)")
     parser.add_argument("--moves", type=int, help="the most neighbours to score (default: as configured)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     result = measured(Run(options.run), options.split, options.limit, options.moves)
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
 
 
 def measured(run: Run, split: str, limit: int | None, moves: int | None = None) -> dict[str, object]:
@@ -54,10 +45,11 @@ def measured(run: Run, split: str, limit: int | None, moves: int | None = None) 
     decoder.decode(model.regressor.energy(queries[:1]), problem, context=context)  # so that compilation is not timed
     clock = Clock()
     clock.around(decoder, START, "_start")
-    space = model.space
-    for method in ("neighbours", "moves", "best_moves"):
-        clock.around(space, MOVES, method)
-    clock.around(space, IDENTITIES, "keys")
+    kind_of_moves = type(model.space.moves)
+    for method in ("list", "neighbours", "best"):
+        if hasattr(kind_of_moves, method):
+            clock.around(kind_of_moves, MOVES, method)
+    clock.around(model.space, IDENTITIES, "keys")
     energy = model.regressor.energy(queries)
     kind = clock.around(clock.around(type(energy), ENCODER, "of"), ENCODER, "at")
     counted = count_rows(kind)
@@ -70,7 +62,7 @@ def measured(run: Run, split: str, limit: int | None, moves: int | None = None) 
     return {
         "command": f"python benchmarks/search.py {run.folder}{f' --limit {limit}' if limit else ''} --split {split}"
         + (f" --moves {moves}" if moves else ""),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "task": run.config.task.name if run.config.task else None,
         "seed": run.config.seed,
         "split": split,
@@ -84,7 +76,7 @@ def measured(run: Run, split: str, limit: int | None, moves: int | None = None) 
         "inputs_per_second": round(len(queries) / wall, 2),
         "seconds_of": {name: round(value, 3) for name, value in seconds.items()},
         "share_of": {name: round(value / wall, 4) for name, value in seconds.items()},
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()},
+        "machine": machine(torch.get_num_threads()),
     }
 
 

@@ -9,9 +9,6 @@ surrogates are `parts` (dimension 512) and `contrastive` with an untrained encod
 that of a trained one. One thread; the least CPU time of three repetitions, the median over the molecules.
 """
 
-import argparse
-import datetime
-import json
 import math
 import platform
 import statistics
@@ -19,12 +16,12 @@ import time
 from pathlib import Path
 
 import torch
+from common import parser_of, show, today
 
 from ele_core import Moves
 from ele_core.components.decoders.search import BeamSearch, SearchDecoder
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
 from ele_core.components.surrogates.parts import PartsSurrogate
-from ele_core.files.atomic import write_text
 from ele_core.plugins import registry
 from ele_core.testing import SampleProblem
 from ele_core.types import Candidates, Choice, Decoding
@@ -39,17 +36,14 @@ MOLECULES, BEAM, EDITS, REPETITIONS = 3, 4, 3, 3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("smiles", type=Path, help="a file of SMILES")
     parser.add_argument("--largest-peer", type=int, default=36, help="score every move up to this size (default 36)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     parser.add_argument("--plot", type=Path, help="draw the result as SVG (needs matplotlib)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     result = measured(by_size(options.smiles), options.largest_peer)
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
     if options.plot:
         plot(result, options.plot)
 
@@ -76,7 +70,7 @@ def measured(molecules: dict[int, list[Molecule]], largest_peer: int) -> dict[st
     }
     return {
         "command": f"python benchmarks/search_size.py SMILES --largest-peer {largest_peer}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "machine": {"processor": platform.machine(), "threads": torch.get_num_threads()},
         "beam": BEAM,
         "exponent": growth,

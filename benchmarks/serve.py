@@ -7,13 +7,9 @@ with one thread is asked by so many clients at once, each sending its next reque
 the CPU time of the server's process, without that of a server which answers one request.
 """
 
-import argparse
-import datetime
 import http.client
 import json
 import os
-import platform
-import shlex
 import signal
 import subprocess
 import sys
@@ -22,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from predict_many import MODEL, ONES, SEED, TENS
+from common import parser_of
+from predict_many import MODEL, ONES, TENS, record
 
 from ele_core.files.atomic import write_text
 from ele_core.runs.run import Run
@@ -32,9 +29,8 @@ LINES = ((1, 1), (16, 1), (60, 1), (1, 100))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--requests", type=int, default=1000, help="requests for each line (default 1,000)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -47,19 +43,7 @@ def main() -> None:
             results.append({**line, **rate, "cpu_seconds": round(spent, 2)})
             print(json.dumps(results[-1]), flush=True)
     if options.output:
-        write_text(options.output, json.dumps(record(results), indent=2) + "\n")
-
-
-def record(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """The results with what is needed to reproduce them."""
-    return {
-        "command": shlex.join(["python", "benchmarks/serve.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seed": SEED,
-        "model": MODEL,
-        "results": results,
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": 1},
-    }
+        write_text(options.output, json.dumps(record("serve.py", results), indent=2) + "\n")
 
 
 def served(run: Path, requests: int, clients: int, inputs: int) -> float:

@@ -6,19 +6,16 @@ Every program runs in a process of its own on one thread, in alternate rounds of
 time; the ratio to `import torch` is the median over the rounds. Predicting should cost at most 1.3 times as much.
 """
 
-import argparse
-import datetime
-import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from common import machine, parser_of, show, today
+
 from ele_core import StructuredPredictor
-from ele_core.files.atomic import write_text
 from ele_sequences.number_words import draw, spell
 
 TRAINING = {"epochs": 2, "evaluations": 1}
@@ -27,9 +24,8 @@ REFERENCE = "import torch"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="how often each program is run (default 10)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run = tiny_run(Path(folder) / "run")
@@ -45,7 +41,7 @@ def main() -> None:
                 measured[name].append(cpu_seconds(arguments))
     result = {
         "command": f"python benchmarks/startup.py --rounds {options.rounds}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "programs": {
             name: {
                 "cpu_seconds": round(statistics.median(seconds), 3),
@@ -54,11 +50,9 @@ def main() -> None:
             }
             for name, seconds in measured.items()
         },
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "threads": 1},
+        "machine": machine(1),
     }
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
 
 
 def tiny_run(folder: Path) -> str:

@@ -6,19 +6,15 @@ Decodes held-out inputs of RUN with its own decoder. An input is *shared* if ano
 input and a different output: no method can always be right there. Their share is that of the whole split.
 """
 
-import argparse
-import datetime
-import json
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
+from common import parser_of, show, today
 from torch import Tensor
 
 from ele_core import Context
-from ele_core.files.atomic import write_text
 from ele_core.numerics.keys import hash_rows
 from ele_core.runs.run import Run
 from ele_core.runtime.context import pick_device
@@ -26,17 +22,14 @@ from ele_core.runtime.monitor import ConsoleMonitor
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", help="a finished run")
     parser.add_argument("--limit", type=int, help="only the first N inputs")
     parser.add_argument("--split", choices=["test", "validation"], default="test", help="which inputs (default test)")
     parser.add_argument("--k", type=int, default=10, help="the number of answers (default 10)")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     result = measured(Run(options.run), options.split, options.limit, options.k)
-    print(json.dumps(result, indent=2))
-    if options.output:
-        write_text(options.output, json.dumps(result, indent=2) + "\n")
+    show(result, options.output)
 
 
 def measured(run: Run, split: str, limit: int | None, k: int) -> dict[str, Any]:
@@ -53,7 +46,7 @@ def measured(run: Run, split: str, limit: int | None, k: int) -> dict[str, Any]:
     ambiguous = shared(prepared.packed, space.keys(data.outputs[:]))[getattr(data, split)]
     return {
         "command": shlex.join(["python", "benchmarks/top_k.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "task": run.config.task.name if run.config.task else None,
         "source": data.source,
         "seed": run.config.seed,

@@ -10,9 +10,7 @@ record. `--library` also measures sets from a fixed library, the training output
 and without the truths, decoded by `candidates`.
 """
 
-import argparse
 import dataclasses
-import datetime
 import json
 import shlex
 import sys
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from common import parser_of, today
 from torch import Tensor
 
 from ele_core import Context
@@ -31,6 +30,7 @@ from ele_core.experiments.sweep.figure import STYLE
 from ele_core.files.atomic import write_text
 from ele_core.model.metrics import means, measure
 from ele_core.model.model import Model
+from ele_core.model.predict import Request, decode
 from ele_core.model.trust import judged
 from ele_core.model.trust.assess import COVERAGES, assess, assess_sets, cross_validated, set_line, share
 from ele_core.model.trust.calibration import properties_of
@@ -47,11 +47,10 @@ RISKS = (0.3, 0.2, 0.1)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", help="a calibrated run")
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="options of the decoder")
     parser.add_argument("--library", action="store_true", help="also measure sets from a fixed library")
-    parser.add_argument("--output", type=Path, help="write the result as JSON")
     options = parser.parse_args()
     result = measured(Run(options.run), options.overrides, options.library)
     for each in (*result["test"]["sets"], *result["by_property"], *result["risks"]):
@@ -69,7 +68,7 @@ def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
     rows, truths = prepared.examples("test")
     queries = model.regressor.predict(prepared.packed[rows])
     started = time.monotonic()
-    decoding, trust = judged.decode(model, queries, context=context)
+    decoding, trust = decode(model, [queries], None, Request(), context)
     seconds = time.monotonic() - started
     assert trust is not None, "the run is not calibrated for these options"
     rank = rank_of_truth(model.space, trust.found, truths)
@@ -79,7 +78,7 @@ def measured(run: Run, overrides: list[str], library: bool) -> dict[str, Any]:
     values = {name: torch.cat([known, own[name]]) for name, known in trust.calibration.properties.items()}
     return {
         "command": shlex.join(["python", "benchmarks/trust.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": today(),
         "task": run.config.task.name if run.config.task else None,
         "source": prepared.data.source,
         "seed": run.config.seed,
@@ -172,7 +171,7 @@ def libraries(model: Model, prepared: Prepared, context: Context) -> list[dict[s
         calibration_rows, calibration_truths = prepared.examples("calibration")
         own = judged.calibrate(own, prepared.data.inputs_at(calibration_rows), calibration_truths, name, context)
         test, truths = prepared.examples("test")
-        _, trust = judged.decode(own, own.regressor.predict(prepared.packed[test]), context=context)
+        _, trust = decode(own, [own.regressor.predict(prepared.packed[test])], None, Request(), context)
         assert trust is not None
         rank = rank_of_truth(own.space, trust.found, truths)
         sets = [assess_sets(own.space, trust, rank, truths, Promise(level)) for level in COVERAGES]

@@ -25,8 +25,6 @@ STEPS = 50
 """Steps that look for weights: there are a few of them, and the problem is convex."""
 MOST = 500.0
 """The largest exponent, below that of the largest double."""
-AT_ONCE = 256
-"""Structures whose moves are listed at once: bounds the memory."""
 NEGLIGIBLE = 1e-3
 """The share of the largest effect on energies below which a term has no weight: it then costs no time."""
 CAUTION = 1e-3
@@ -338,24 +336,18 @@ def rivals_of(terms: Sequence[Energy], truths: Any, problem: Problem) -> tuple[A
     return batch[kept], owner[kept]
 
 
-def likely_moves(energy: Energy, batch: Any, space: OutputSpace[Any, Any], count: int) -> tuple[Any, Tensor, Tensor]:
-    """The moves of each structure i that query i may take for it: batch, their rows (M,), and their ranks (M,).
+def likely_moves(energy: Energy, batch: Any, space: OutputSpace[Any, Any], count: int) -> tuple[Any, Tensor]:
+    """The moves of each structure i that query i may take for it, and the row (M,) that each comes from, ascending.
 
     At most `count` of each, by the estimate of the energy from parts, or else by its gradient, or else evenly spaced.
     """
-    found = []
-    for first in range(0, len(batch), AT_ONCE):
-        own, rows = batch[first : first + AT_ONCE], slice(first, first + AT_ONCE)
-        moves = space.moves
-        estimate = energy[rows].near(own) if isinstance(moves, PartMoves) else None
-        if isinstance(moves, PartMoves) and estimate is not None:
-            moved, row = moves.best(own, estimate, 2 * count)
-        else:
-            moved, row = moves.neighbours(own, gradient_at(energy[rows], own, space), None)
-        kept = fresh_moves(space.keys(moved), row, space.keys(own), count)
-        found.append((moved[kept], row[kept] + first))
-    moved, row = type(batch).cat([part for part, _ in found]), torch.cat([part for _, part in found])
-    return moved, row, ranks(row)
+    moves = space.moves
+    estimate = energy.near(batch) if isinstance(moves, PartMoves) else None
+    if not isinstance(moves, PartMoves) or estimate is None:
+        return moves.neighbours(batch, gradient_at(energy, batch, space), count)
+    moved, row = moves.best(batch, estimate, 2 * count)
+    kept = fresh_moves(space.keys(moved), row, space.keys(batch), count)
+    return moved[kept], row[kept]
 
 
 def gradient_at(energy: Energy, batch: Any, space: OutputSpace[Any, Any], owner: Tensor | None = None) -> Any | None:

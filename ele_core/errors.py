@@ -6,6 +6,7 @@ import errno
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The error numbers of the system if a disk is full, a quota used up, or a file larger than allowed."""
@@ -120,9 +121,15 @@ class Interrupted(EleError):
         self.exit_code = 128 + signal
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def damaged(what: str, file: Path | None = None) -> ModelError:
+    """The error for a saved model whose parts do not go together, or for one of its files."""
+    where = None if file is None else str(file)
+    return ModelError(what, where=where, fix="Get an intact copy, or train again.")
+
+
+def counted(count: int, noun: str) -> str:
     """A count with its noun: `1 row`, `1,200 rows`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else noun + 's'}"
 
 
 def command(*words: object) -> str:

@@ -333,10 +333,6 @@ class Surrogate(Learner):
         """The embeddings (B, dim) of points, differentiable in the point. Implement it if the surrogate can."""
         raise NotImplementedError(f"{type(self).__name__} does not embed points")
 
-    def stored(self, batch: Any) -> Tensor:
-        """The form (N, …) in which many candidates are kept, for `Energy.among`; by default their embeddings."""
-        return self.embed(batch)
-
     def energy(self, queries: Tensor) -> Energy:
         """The energy of structures for queries (B, q); by default the squared distance."""
         from ele_core.energies import SquaredDistance

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ele_core.component import Component, ComponentConfig
+from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace, Learner
+from ele_core.numerics.tensors import Tensors
 
 
 class Backbone(Component, nn.Module, ABC):
@@ -51,6 +53,13 @@ class Backbone(Component, nn.Module, ABC):
         """The token (B, L) at each of the first L states, if inputs have tokens: its place in their `names`."""
         found: Tensor = batch.tokens
         return found
+
+
+def require_batches(backbone: str, inputs: InputSpace[Any], wanted: type[Tensors], reads: str) -> None:
+    """Refuse inputs whose batches (their attribute `Batch`) are not `wanted`; `reads` says in words what these are."""
+    if not issubclass(getattr(inputs, "Batch", object), wanted):
+        what = f"backbone '{backbone}' reads {reads}, not {type(inputs).__name__}."
+        raise ConfigError(what, fix=f"Choose another backbone, or an input whose `Batch` is `{wanted.__name__}`.")
 
 
 class NetworkLearner(Learner):

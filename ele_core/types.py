@@ -149,14 +149,14 @@ class Candidates:
 
     batch: Any
     embeddings: Tensor
-    """What `Surrogate.stored` returned for the structures: (N, …)."""
+    """(N, dim)"""
     owner: Tensor | None = None
     surrogate: Surrogate | None = dataclasses.field(default=None, repr=False, compare=False)
     """The surrogate whose `embeddings` these are; None: that of whoever asks."""
     satisfying: dict[Any, Tensor] = dataclasses.field(default_factory=dict, repr=False, compare=False)
     """The rows that satisfy a constraint, for those that decoders asked for last: see `decoders.constraints`."""
     others: dict[Surrogate, Tensor] = dataclasses.field(default_factory=dict, repr=False, compare=False)
-    """What other surrogates keep of the structures."""
+    """The embeddings by other surrogates."""
     index: Index | None = dataclasses.field(default=None, repr=False, compare=False)
     """Finds the nearest by the energy of a model, so that not all are compared; then `batch` and `embeddings` need not
     be in memory, and give the rows that are asked for."""
@@ -171,11 +171,11 @@ class Candidates:
         return Candidates(self.batch[rows], self.embeddings[rows], owner, self.surrogate, others=others)
 
     def kept_by(self, surrogate: Surrogate) -> Tensor:
-        """What `surrogate` keeps of the structures (N, …), for `Energy.among`; computed once for any but their own."""
+        """The embeddings by `surrogate` (N, dim), for `Energy.among`; computed once for any but their own."""
         if self.surrogate is None or self.surrogate is surrogate:
             return self.embeddings
         if surrogate not in self.others:
-            self.others[surrogate] = surrogate.stored(self.batch)
+            self.others[surrogate] = surrogate.embed(self.batch)
         return self.others[surrogate]
 
 

@@ -43,7 +43,7 @@ REPLACED: Mapping[str, Mapping[str, str]] = {
         "energies": f"`among(candidates)` of {_ENERGY}",
         "energy_at": f"`at(point, owner)` of {_ENERGY}",
         **dict.fromkeys(("estimate", "estimate_near"), f"`near(batch, owner)` of {_ENERGY}"),
-        "compact": "`stored`",
+        "compact": "nothing, candidates are kept as embeddings",
         "differentiable": "nothing, a surrogate with `embed_at` has a gradient",
     },
     "Regressor": {

@@ -286,6 +286,6 @@ def insertions(tokens: Tensor, symbols: int) -> tuple[Tensor, Tensor]:
 
 def gains(gradient: Tensor, before: Tensor, after: Tensor, row: Tensor) -> Tensor:
     """The first-order change of a loss from `before[row]` to `after` (M, L), with its gradient (B, L, V): (M,)."""
-    at = gradient[row]
-    changed = at.gather(2, after.long().unsqueeze(2)) - at.gather(2, before[row].long().unsqueeze(2))
-    return changed.sum(dim=(1, 2))
+    columns = torch.arange(before.shape[1], device=row.device)
+    own = gradient.gather(2, before.long().unsqueeze(2)).squeeze(2)
+    return (gradient[row[:, None], columns, after.long()] - own[row]).sum(dim=1)

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ele_core.component import ComponentConfig
-from ele_core.errors import ModelError
+from ele_core.errors import ModelError, damaged
 from ele_core.numerics.sparse import Products, SparseRows
 from ele_core.runtime.context import Context
 
@@ -132,9 +132,7 @@ class SketchedKernel:
         whole = whole and len(offsets) > 1 and projection.shape == (len(offsets) - 1, self.dim)
         whole = whole and projection.dtype == values.dtype == torch.float32
         if not whole or offsets[0] != 0 or offsets[-1] != len(keys) or (offsets.diff() < 0).any():
-            raise ModelError(
-                "the tensors of a sketched kernel do not go together.", fix="Get an intact copy, or train again."
-            )
+            raise damaged("the tensors of a sketched kernel do not go together.")
         self.learned = Learned(SparseRows(keys, values, offsets), projection, width.item())
 
     def to(self, device: torch.device) -> Self:

@@ -30,6 +30,8 @@ LEAST_STEPS = 500
 MOST_STEPS = 12_000
 PASSES = 20
 """Epochs that a network needs, between these bounds."""
+PACE = {"learning_rate": 2e-3, "weight_decay": 0.01, "evaluations": 20, "patience": 5}
+"""The other options of the training of a network."""
 LEAST_WRITING, WRITING_PASSES = 1500, 40
 """Steps and epochs that a network needs to learn to write structures."""
 ALIGNED = "joint-ngram"
@@ -251,14 +253,7 @@ def neural(facts: Facts, registry: Registry) -> Sections | None:
     if backbone is None:
         return None
     batch = 64 if facts.pairs < 10_000 else 128
-    training = {
-        "epochs": epochs(facts.pairs, batch),
-        "batch_size": batch,
-        "learning_rate": 2e-3,
-        "weight_decay": 0.01,
-        "evaluations": 20,
-        "patience": 5,
-    }
+    training = {"epochs": epochs(facts.pairs, batch), "batch_size": batch, **PACE}
     return {"name": "neural", "backbone": dict(backbone), "training": training}
 
 
@@ -270,14 +265,8 @@ def writer(facts: Facts, registry: Registry) -> Sections | None:
     width = 256 if facts.pairs >= 3000 else 128
     batch = 32 if facts.pairs < 3000 else 64
     steps = min(max(WRITING_PASSES * facts.pairs / batch, LEAST_WRITING), MOST_STEPS)
-    training = {
-        "epochs": round(steps * min(batch, facts.pairs) / facts.pairs, 2),
-        "batch_size": batch,
-        "learning_rate": 2e-3,
-        "weight_decay": 0.01,
-        "evaluations": 20,
-        "patience": 5,
-    }
+    length = round(steps * min(batch, facts.pairs) / facts.pairs, 2)
+    training = {"epochs": length, "batch_size": batch, **PACE}
     return {"name": "writer", "backbone": dict(backbone), "width": width, "training": training}
 
 

@@ -40,7 +40,7 @@ class DataConfig(ComponentConfig):
     output: str | None = None
     """The column of outputs; by default the last."""
     extra: str | None = None
-    """A file of outputs without inputs, for pre-training the surrogate."""
+    """A file of outputs without inputs, for pre-training the surrogate; it may be larger than memory."""
     validation: float | None = Field(default=None, ge=0)
     """How many pairs to validate on: a share if below 1, else a number. None: 5 %, raised to 100 pairs while that is at
     most 20 %."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -32,6 +33,36 @@ class Batches(ABC):
         """Continue from the position `state`."""
 
 
+class BlockOrder:
+    """Parts of at most `size` rows of each block, block after block, in another order of the blocks in each epoch.
+
+    `blocks` is where blocks begin, and where the last one ends, as `Source.blocks`.
+    """
+
+    def __init__(self, blocks: Sequence[int], size: int, context: Context, stage: str) -> None:
+        self._ends = list(pairwise(blocks))
+        self._counts = [steps_per_epoch(end - first, size) for first, end in self._ends]
+        self.per_epoch = sum(self._counts)
+        self._generator: Callable[..., Generator] = partial(context.generator, stage, "epoch")
+        self._order: tuple[int, list[int]] = (-1, [])
+
+    def find(self, number: int) -> tuple[int, int, int]:
+        """Return the epoch and the block of a part, counted through all epochs, and its place in the block."""
+        epoch, place = divmod(number, self.per_epoch)
+        if self._order[0] != epoch:
+            self._order = epoch, torch.randperm(len(self._ends), generator=self._generator(epoch)).tolist()
+        blocks = iter(self._order[1])
+        while place >= self._counts[block := next(blocks)]:
+            place -= self._counts[block]
+        return epoch, block, place
+
+    def block(self, epoch: int, block: int) -> tuple[Tensor, Generator]:
+        """Return the rows of a block, shuffled for an epoch, and the generator that did it."""
+        first, end = self._ends[block]
+        generator = self._generator(epoch) if len(self._ends) == 1 else self._generator(epoch, block)
+        return first + torch.randperm(end - first, generator=generator), generator
+
+
 class ShuffledBatches(Batches):
     """Batches of a new permutation of `count` rows in each epoch; with `sizes`, a batch holds inputs of similar length.
 
@@ -48,21 +79,19 @@ class ShuffledBatches(Batches):
         sizes: Tensor | None = None,
         blocks: Sequence[int] | None = None,
     ) -> None:
-        own = blocks or (0, count)
-        self._batches_of: Callable[[int], list[Tensor]] = lambda epoch: epoch_batches(
-            own, size, context, stage, epoch, sizes
-        )
-        self._per_epoch = sum(steps_per_epoch(end - first, size) for first, end in pairwise(own))
+        self._order = BlockOrder(blocks or (0, count), size, context, stage)
+        self._size, self._sizes = size, sizes
         self._drawn = 0
-        self._epoch: tuple[int, list[Tensor]] = (-1, [])
+        self._block: tuple[int, int] = (-1, -1)
+        self._batches: list[Tensor] = []
 
     def draw(self) -> Tensor:
         """Return the rows of the next batch."""
-        number, place = divmod(self._drawn, self._per_epoch)
-        if self._epoch[0] != number:
-            self._epoch = number, self._batches_of(number)
+        epoch, block, place = self._order.find(self._drawn)
+        if self._block != (epoch, block):
+            self._block, self._batches = (epoch, block), self._batches_of(epoch, block)
         self._drawn += 1
-        return self._epoch[1][place]
+        return self._batches[place]
 
     def state(self) -> dict[str, Tensor]:
         """Return the number of batches drawn."""
@@ -72,38 +101,19 @@ class ShuffledBatches(Batches):
         """Continue after the recorded number of batches."""
         self._drawn = int(state["drawn"])
 
-
-def epoch_batches(
-    blocks: Sequence[int], size: int, context: Context, stage: str, epoch: int, sizes: Tensor | None = None
-) -> list[Tensor]:
-    """Return the batches of one epoch: ⌈n/size⌉ for each block of n rows."""
-    generator = context.generator(stage, "epoch", epoch)
-    if len(blocks) == 2:
-        return block_batches(blocks[1], size, generator, sizes)
-    found: list[Tensor] = []
-    for block in torch.randperm(len(blocks) - 1, generator=generator).tolist():
-        first, end = blocks[block], blocks[block + 1]
-        own = None if sizes is None else sizes[first:end]
-        found += [first + rows for rows in block_batches(end - first, size, generator, own)]
-    return found
+    def _batches_of(self, epoch: int, block: int) -> list[Tensor]:
+        """Return the batches of a block in an epoch."""
+        rows, generator = self._order.block(epoch, block)
+        return block_batches(rows, self._size, generator, self._sizes)
 
 
-def block_batches(count: int, size: int, generator: Generator, sizes: Tensor | None) -> list[Tensor]:
-    """Return the batches of a block of `count` rows, counted from 0."""
-    order = torch.randperm(count, generator=generator)
+def block_batches(order: Tensor, size: int, generator: Generator, sizes: Tensor | None) -> list[Tensor]:
+    """Return the batches of shuffled rows; with the `sizes` of all rows, a batch holds rows of similar size."""
     if sizes is None:
         return list(order.split(size))
     pools = order.split(size * BUCKETED_BATCHES)
     rows = torch.cat([pool[sizes[pool].argsort(stable=True)] for pool in pools]).split(size)
     return [rows[i] for i in torch.randperm(len(rows), generator=generator).tolist()]
-
-
-def shuffled(blocks: Sequence[int], generator: Generator) -> Tensor:
-    """Return all rows, block after block in a random order, shuffled inside each block."""
-    if len(blocks) == 2:
-        return torch.randperm(blocks[1], generator=generator)
-    order = torch.randperm(len(blocks) - 1, generator=generator).tolist()
-    return torch.cat([blocks[b] + torch.randperm(blocks[b + 1] - blocks[b], generator=generator) for b in order])
 
 
 def steps_per_epoch(count: int, size: int) -> int:

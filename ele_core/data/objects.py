@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ele_core.errors import DataError, InvalidObject, counted
+from ele_core.files.archive import read_tensors
 from ele_core.files.columns import Cell, Unreadable, cell_text
 from ele_core.files.tables import Cells, Reader, Readers, count_chunks, stream_column
 from ele_core.interfaces import InputSpace, OutputSpace
@@ -19,6 +20,7 @@ from ele_core.plugins import Registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
+from ele_core.runtime.work import as_bytes, from_bytes
 from ele_core.sources import FileReader
 
 PACKED_AT_ONCE = 1024
@@ -77,6 +79,22 @@ def refuse(
     what = f"{counted(count, 'row')} cannot be used{', and no row is left' if skipping else ''}"
     fix = fix or ("Check the columns." if skipping else "Correct them, or leave them out with --on-error skip.")
     raise DataError(f"{what}:\n" + "\n".join(lines) + "\n", where=source, fix=fix)
+
+
+def left_out(rejected: Sequence[Rejected], file: str) -> dict[str, Tensor]:
+    """How many rows of a file were left out, and the first of them, as tensors."""
+    listed = [{"file": file, **dataclasses.asdict(each)} for each in rejected[:LISTED]]
+    return {"left_out": torch.tensor(len(rejected)), "rejected": as_bytes(listed)}
+
+
+def listed_left_out(files: Sequence[Path]) -> tuple[int, list[tuple[str, Rejected]]]:
+    """How many rows were left out, as `left_out` wrote to these files, and the first of them with their own files."""
+    skipped, listed = 0, list[tuple[str, Rejected]]()
+    for stored in map(read_tensors, files):
+        skipped += int(stored["left_out"])
+        for each in from_bytes(stored["rejected"])[: LISTED - len(listed)]:
+            listed.append((each.pop("file"), Rejected(**each)))
+    return skipped, listed
 
 
 # -- parse and pack -----------------------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ from ele_core.data.objects import (
     pack_all,
     parse_cells,
     parse_inputs,
-    read_outputs,
     readers,
     reading,
     refuse,
@@ -46,10 +45,11 @@ from ele_core.data.pairs import (
     parse_pairs,
     sample,
 )
+from ele_core.data.store import load_outputs
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns, note_on_identifiers
-from ele_core.files.tables import FIRST, LAST, Table, read_columns, read_table
+from ele_core.files.tables import FIRST, LAST, Table, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import Registry
@@ -347,7 +347,10 @@ def load_file(
     if options.on_error == "raise" or not len(outputs):
         hint = swapped(space.texts.parse, left, right) or ("" if start is None else OF_THE_MODEL)
         refuse(outputs.rejected, options.file, skipping=options.on_error == "skip", fix=hint)
-    extra = load_extra(options.extra, space, context, config.registry) if options.extra else None
+    extra = None
+    if options.extra:
+        fatal = options.on_error == "raise"
+        extra = load_outputs(options.extra, space, config.output.name, context, config.registry, fatal=fatal)
     values = [read[row] for row in outputs.rows]
     texts = [cell_text(right[row]) for row in outputs.rows]
     cells = (left[row] for row in outputs.rows)
@@ -500,15 +503,6 @@ def first_not_taken(
             takes = f"; the output space {name!r} takes {space_type.takes}" if space_type.takes else ""
             return InvalidOutput(f"got {type(obj).__name__}{takes}.", index=index)
     return None
-
-
-def load_extra(file: str, space: OutputSpace[Any, Any], context: Context, registry: Registry) -> Any:
-    """Load outputs, one per line or in the first column; those that do not parse or fit are counted and omitted."""
-    (texts,), _ = read_columns(file, [FIRST], readers(registry))
-    shown = context.monitor.progress(range(len(texts)), description="reading extra outputs")
-    found = read_outputs(space, texts, shown)
-    context.monitor.message(f"{file}: {counted(len(found), 'extra output')}, {len(found.rejected):,} left out")
-    return found.batch if len(found) else None
 
 
 def fit_inputs(inputs: InputSpace[Any], data: DataSet, on_error: str) -> tuple[DataSet, Tensors]:

@@ -80,6 +80,12 @@ class Shards:
         return {name: self._opened[number][name][rows] for name in self.names}
 
 
+def read_rows(file: Path, names: Sequence[str], first: int, end: int) -> dict[str, Tensor]:
+    """Name → the rows from `first` up to `end` of its tensor, as a copy: nothing of the file stays mapped."""
+    stored = read_tensors(file)
+    return {name: stored[name][first:end].clone() for name in names}
+
+
 def shapes_in(file: Path, names: Sequence[str]) -> list[tuple[int, ...]]:
     """The shapes of the tensors of a file; refuse one without these tensors, or with different numbers of rows."""
     found = shapes_of(file)

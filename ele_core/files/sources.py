@@ -75,6 +75,14 @@ def seekable_bytes_of(file: str) -> Iterator[tuple[BinaryIO, str]]:
         yield stream, digest
 
 
+def digest_of(file: str) -> str:
+    """The SHA-256 of what is in a file, decompressed."""
+    if file == "-":
+        raise DataError("standard input cannot be used: the file is read twice.", where="-", fix="Give a file.")
+    with bytes_of(file) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a stream of bytes
+
+
 def plain_bytes(file: Path, largest: int) -> bytes:
     """The bytes of a plain file of at most `largest` bytes; anything else, such as a pipe or device, is not opened."""
     status = file.stat()

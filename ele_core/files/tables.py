@@ -15,7 +15,7 @@ from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, W
 from ele_core.files.sources import BUFFER, bytes_of, seekable_bytes_of, text_of
 from ele_core.files.text_tables import NO_FIELD, SEPARATORS, guarded, read_jsonl, read_lines, read_separated
 
-__all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_columns", "read_table"]
+__all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_table"]
 
 JSONL = (".jsonl", ".ndjson")
 ARRAYS = (".npy", ".npz")
@@ -104,12 +104,6 @@ def read_with(reader: Reader, file: str, wanted: Wanted | None) -> Table:
     names = list(columns)
     chosen = keep(wanted, file)(names)
     return Table(file, names, {place: columns[names[place]] for place in chosen}, digest=digest)
-
-
-def read_columns(file: str, columns: Wanted, readers: Readers | None = None) -> tuple[list[Sequence[Cell]], str]:
-    """The chosen columns of a file, each as a list of cells, and the SHA-256 of its contents."""
-    table = read_table(file, columns, readers)
-    return table.read(columns), table.digest
 
 
 def input_places(table: Table, column: str | None, trained: str | tuple[str, ...] | None) -> list[int]:

@@ -17,6 +17,7 @@ from ele_core import __version__
 from ele_core import config as configuration
 from ele_core.config import RunConfig
 from ele_core.config.diff import DECODING, PLACE, changes, flatten, training_options
+from ele_core.data.store import labels_problem
 from ele_core.errors import EleError, ModelError
 from ele_core.files.archive import (
     MANIFEST,
@@ -51,8 +52,6 @@ FORMAT = 2
 """The version of the folder's layout; models of other versions are refused."""
 LARGEST_CONFIG = 4 << 20
 """Bytes of the largest config.json: room for an output space of a hundred thousand words."""
-LABELS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-"""The dtypes that the fields of packed structures may have."""
 LONGEST = 1e15
 """The numbers of an embedding are below this: sums of squares of many such are finite."""
 SAMPLED = 32
@@ -245,7 +244,7 @@ def read_candidates(file: Path, model: Model, device: torch.device) -> Candidate
         raise ModelError("damaged: structures and embeddings differ in number.", where=str(file))
     problem = labels_problem(structures, model.space)
     if problem is None:
-        embeddings = stored["embeddings"] if "embeddings" in stored else model.surrogate.stored(structures)
+        embeddings = stored["embeddings"] if "embeddings" in stored else model.surrogate.embed(structures)
         candidates = Candidates(structures, embeddings.to(device), surrogate=model.surrogate)
         problem = embeddings_problem(candidates, model.surrogate)
     if problem is not None:
@@ -253,25 +252,13 @@ def read_candidates(file: Path, model: Model, device: torch.device) -> Candidate
     return candidates
 
 
-def labels_problem(batch: Any, space: OutputSpace[Any, Any]) -> str | None:
-    """Return why a batch is not one of `space`, or None: an invalid label would be an index out of range later."""
-    for name, convex in space.geometry.items():
-        labels: Tensor = getattr(batch, name)
-        if labels.shape[1:] != convex.label_shape or labels.dtype not in LABELS:
-            return f"'{name}' does not have the shape and type of this output space"
-        least, greatest = (int(extreme) for extreme in labels.aminmax()) if labels.numel() else (0, 0)
-        if least < 0 or greatest >= convex.label_count:
-            return f"'{name}' holds labels from {least} to {greatest}; valid are 0 to {convex.label_count - 1}"
-    return None
-
-
 def embeddings_problem(candidates: Candidates, surrogate: Surrogate) -> str | None:
     """Return why the embeddings of `candidates` cannot be used, or None; some structures are embedded to compare."""
     if not len(candidates):
         return "there are no candidates"
     embeddings, first = candidates.embeddings, candidates.batch[:1]
-    kept = [(like.shape[1:], like.dtype) for like in (surrogate.stored(first), surrogate.embed(first))]
-    if (embeddings.shape[1:], embeddings.dtype) not in kept:
+    like = surrogate.embed(first)
+    if (embeddings.shape[1:], embeddings.dtype) != (like.shape[1:], like.dtype):
         return "the embeddings do not have the model's dimension and type"
     if not finite(embeddings):
         return "the embeddings hold NaN or infinity"
@@ -377,8 +364,7 @@ def embedding_mismatch(candidates: Candidates, surrogate: Surrogate) -> str | No
     generator = torch.Generator().manual_seed(secrets.randbits(63))
     rows = torch.randperm(len(candidates), generator=generator)[:SAMPLED]
     stored = candidates.embeddings[rows.to(candidates.embeddings.device)].double()
-    alike = surrogate.embed if stored.shape[1] == surrogate.dim else surrogate.stored
-    fresh = alike(candidates.batch[rows]).to(stored)
+    fresh = surrogate.embed(candidates.batch[rows]).to(stored)
     apart = (stored - fresh).norm(dim=1)
     if bool((apart <= TOLERANCE * fresh.norm(dim=1).max()).all()):
         return None

@@ -19,19 +19,18 @@ import torch
 from torch import Tensor
 
 from ele_core.config.resolve import resolve
-from ele_core.data.objects import CHUNK, LISTED, Objects, Rejected, read_outputs, refuse
+from ele_core.data.objects import CHUNK, Objects, left_out, listed_left_out, read_outputs, refuse
+from ele_core.data.store import PREFIX, labels_problem
 from ele_core.errors import ConfigError, DataError, ModelError, counted
 from ele_core.extras import installed
 from ele_core.files.archive import MANIFEST, brief, digest, read_json, read_tensors, seal, verify
 from ele_core.files.atomic import locked, make_folder, write_text
 from ele_core.files.shards import Shards, write_shard
-from ele_core.files.sources import bytes_of
+from ele_core.files.sources import digest_of
 from ele_core.files.tables import Cells, Readers, count_chunks, stream_column
 from ele_core.interfaces import Index
-from ele_core.model.files import labels_problem
 from ele_core.model.model import Model
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import as_bytes, from_bytes
 from ele_core.types import Candidates, Choice, Placed, StoredVectors
 
 FORMAT = 1
@@ -42,8 +41,6 @@ SHARD = 16 * CHUNK
 MILLION = 1_000_000
 """From so many structures on, inverted lists are the default."""
 LOCK = ".lock"
-PREFIX = "batch."
-"""How the names of the fields of structures begin in a shard."""
 AGAIN = "Build another with `ele index`."
 
 
@@ -124,7 +121,7 @@ class IndexBuilder:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What the shards depend on: the model's loss, and the column and contents of each file."""
-        files = [{"sha256": contents(file), "column": self.column} for file in self.files]
+        files = [{"sha256": digest_of(file), "column": self.column} for file in self.files]
         return {"format": FORMAT, "model": model_digest(self.model), "files": files}
 
     def _embed(self) -> list[Path]:
@@ -191,29 +188,12 @@ class IndexBuilder:
 
     def _tell(self, files: Sequence[Path], count: int) -> int:
         """Say how many rows were left out, and list the first of them; return their number."""
-        skipped, listed = 0, list[str]()
-        for stored in map(read_tensors, files):
-            skipped += int(stored["left_out"])
-            for each in from_bytes(stored["rejected"])[: LISTED - len(listed)]:
-                listed.append(f"{each.pop('file')}, {Rejected(**each)}")
+        skipped, rejected = listed_left_out(files)
+        listed = [f"{file}, {each}" for file, each in rejected]
         told = f"{self.folder}: {counted(count, 'structure')}, {counted(skipped, 'row')} left out"
         more = [f"… and {skipped - len(listed):,} more"] if skipped > len(listed) else []
         self.context.monitor.message("\n  ".join([told, *listed, *more]))
         return skipped
-
-
-def left_out(rejected: Sequence[Rejected], file: str) -> dict[str, Tensor]:
-    """How many rows of a file were left out, and the first of them, as tensors."""
-    listed = [{"file": file, **dataclasses.asdict(each)} for each in rejected[:LISTED]]
-    return {"left_out": torch.tensor(len(rejected)), "rejected": as_bytes(listed)}
-
-
-def contents(file: str) -> str:
-    """The SHA-256 of a file."""
-    if file == "-":
-        raise DataError("standard input cannot be used: the file is read twice.", where="-", fix="Give a file.")
-    with bytes_of(file) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # a stream of bytes
 
 
 def model_digest(model: Model) -> str:

@@ -203,7 +203,7 @@ class Model:
         keys = self.space.keys(batch)
         rows = distinct(keys if owner is None else torch.cat([owner.unsqueeze(1), keys], dim=1))
         batch = batch[rows]
-        embeddings = (processes or Processes()).spread(self.surrogate.stored, batch)
+        embeddings = (processes or Processes()).spread(self.surrogate.embed, batch)
         return Candidates(batch, embeddings, None if owner is None else owner[rows], self.surrogate)
 
     def implied(self, values: Sequence[Any]) -> list[Any] | None:

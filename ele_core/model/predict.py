@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,9 +16,9 @@ from ele_core.files.columns import FIRST, Cell, Table
 from ele_core.model.constraints import combined
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
-from ele_core.model.trust import judged
-from ele_core.model.trust.judged import Trust
+from ele_core.model.trust.judged import Trust, candidate_energies, without_confidence
 from ele_core.model.trust.sets import Promise, require_promise, sets_for
+from ele_core.model.trust.signals import signals
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_core.types import Candidates, Choice, Decoding
@@ -82,34 +83,21 @@ def predict(model: Model, inputs: Sequence[Any], request: Request, context: Cont
 
 
 def predict_texts(
-    model: Model,
-    cells: Sequence[Cell],
-    request: Request | None = None,
-    *,
-    on_error: str = "null",
-    source: str = "inputs",
-    lines: Sequence[int] | None = None,
-    context: Context,
+    model: Model, cells: Sequence[Cell], request: Request | None = None, *, context: Context
 ) -> Predictions:
-    """Predict for texts, or vectors; these are the `inputs` of the predictions.
-
-    An input that cannot be used raises (`raise`), or has no prediction (`null`). Messages name `source`, the file of
-    the inputs, and `lines`, those of the inputs in it.
-    """
+    """Predict for texts, or vectors; these are the `inputs` of the predictions. One that cannot be used has none."""
     request = request or Request()
     request.require(model)
     queries, bound, rows, unlike = list[Tensor](), list[Any](), list[int](), dict[int, str]()
     rejected: list[Rejected] = []
     for start in range(0, len(cells), CHUNK):
-        read = read_inputs(model.inputs, cells, range(start, min(start + CHUNK, len(cells))), lines, model.pack)
+        read = read_inputs(model.inputs, cells, range(start, min(start + CHUNK, len(cells))), pack=model.pack)
         rejected += read.rejected
         if len(read):
             rows += read.rows
             queries.append(model.regressor.predict(read.batch))
             bound += model.implied(read.values) or ()
             unlike |= unlike_training(model, read.values, read.rows)
-    if on_error == "raise":
-        refuse(rejected, source)
     asked = Asked(cells, queries, rows, bound or None, rejected, unlike, objects=False)
     return answer(model, asked, request, context)
 
@@ -148,24 +136,25 @@ def decode(
     request: Request,
     context: Context,
 ) -> tuple[Decoding, Trust | None]:
-    """Decode chunks of queries as one; return the structures found, and how far to trust them if that is known.
+    """Decode chunks of queries as one; if the model is calibrated for it, also return how far to trust the answers.
 
-    `implied` are the constraints that follow from the inputs.
+    The constraints are those `implied` by the inputs, for which models are calibrated, and those of the request. With
+    a calibration, more structures are found than asked for: their energies are judged.
     """
     if not queries:
         empty = model.space.pack([])
         return Decoding(empty, model.surrogate.embed(empty).new_zeros(0, request.top_k)), None
-    return judged.decode(
-        model,
-        queries[0] if len(queries) == 1 else torch.cat(list(queries)),
-        request.decoder,
-        top_k=request.top_k,
-        candidates=request.candidates,
-        implied=implied,
-        constraints=request.constraints,
-        trace=request.trace,
-        context=context,
-    )
+    joined = queries[0] if len(queries) == 1 else torch.cat(list(queries))
+    ask = partial(model.decode, joined, request.decoder, trace=request.trace, context=context)
+    calibration, further = model.calibration, request.constraints
+    if calibration is None or without_confidence(model, request.decoder, request.candidates, further):
+        bound = combined(implied, further)
+        return ask(top_k=request.top_k, candidates=request.candidates, constraints=bound), None
+    found = ask(top_k=max(request.top_k, calibration.structures), constraints=implied)
+    judged = found.ranks(0, calibration.structures)
+    nearest = candidate_energies(model, found, joined, request.decoder, context)
+    known = signals(judged.energies, nearest, calibration.scale)
+    return found.ranks(0, request.top_k), Trust(calibration, dataclasses.replace(judged, trace=None), known)
 
 
 def candidates_from(model: Model, table: Table, monitor: Monitor, *, on_error: str = "null") -> Candidates:

@@ -16,7 +16,7 @@ from ele_core.model.trust.judged import calibrate
 from ele_core.model.warm_start import start_from
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot, Work
+from ele_core.runtime.work import Work, learn
 from ele_core.types import Pairs, Problem, TrainingData
 
 CHECKED = 200
@@ -128,14 +128,3 @@ def fit_decoders(model: Model, data: TrainingData, context: Context) -> None:
         if isinstance(engine, Learner):
             learn(engine, f"decoder {choice.name}", own, context)
             model.fitted[choice.name] = engine
-
-
-def learn(learner: Learner, name: str, data: TrainingData, context: Context) -> None:
-    """Fit `learner`, or restore it if it was already trained when the training was stopped."""
-    done = context.work.saved(name)
-    if done is not None and done.finished:
-        learner.restore(done.tensors)
-        learner.to(context.device)
-        return
-    learner.fit(data, context)
-    context.work.finish(name, lambda: Snapshot(learner.state()), closes=True)

@@ -18,6 +18,7 @@ from ele_core.config import RunConfig, StartConfig
 from ele_core.config.diff import changes, training_options
 from ele_core.data.dataset import DataSet, fingerprint
 from ele_core.data.prepare import Pairs, Prepared, prepare
+from ele_core.data.store import StoredOutputs
 from ele_core.data.summary import recipe_lines, summary
 from ele_core.errors import DataError, InvalidObject, ModelError, command
 from ele_core.files.archive import digest, read_json
@@ -279,6 +280,7 @@ def provenance(data: DataSet) -> dict[str, Any]:
         "validation": data.validation.tolist(),
         "test": data.test.tolist(),
         "calibration": data.calibration.tolist(),
+        "extra": data.extra.provenance if isinstance(data.extra, StoredOutputs) else None,
         "rejected": [
             {key: value for key, value in dataclasses.asdict(rejected).items() if value is not None}
             for rejected in data.rejected
@@ -295,12 +297,17 @@ def identity(prepared: Prepared, context: Context) -> dict[str, Any]:
     return {
         "data": data.fingerprint,
         "split": hashlib.sha256(str([rows.tolist() for rows in (data.train, data.validation)]).encode()).hexdigest(),
-        "extra": None if extra is None else [len(extra), fingerprint((), extra[:SAMPLED])],
+        "extra": None if extra is None else [len(extra), extra_fingerprint(extra)],
         "versions": versions(prepared.config),
         "processes": context.processes.count,
         "device": context.device.type,
         "threads": torch.get_num_threads(),
     }
+
+
+def extra_fingerprint(extra: Any) -> str:
+    """Return the SHA-256 of the file of extra outputs; of those that are in memory or in a task's cache, of some."""
+    return extra.digest if isinstance(extra, StoredOutputs) else fingerprint((), extra[:SAMPLED])
 
 
 def write_identity(folder: Path, prepared: Prepared, context: Context) -> None:

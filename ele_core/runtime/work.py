@@ -9,10 +9,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from ele_core.interfaces import Learner
+    from ele_core.runtime.context import Context
+    from ele_core.types import TrainingData
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +81,17 @@ class PartOfWork(Work):
 
     def _named(self, name: str) -> str:
         return f"{name} of {self.name}"
+
+
+def learn(learner: Learner, name: str, data: TrainingData, context: Context) -> None:
+    """Fit `learner`, or restore it if it was already trained when the training was stopped."""
+    done = context.work.saved(name)
+    if done is not None and done.finished:
+        learner.restore(done.tensors)
+        learner.to(context.device)
+        return
+    learner.fit(data, context)
+    context.work.finish(name, lambda: Snapshot(learner.state()), closes=True)
 
 
 def as_bytes(value: Any) -> Tensor:

@@ -253,7 +253,6 @@ def serve() -> None:
 QUICK = {"epochs": 1, "batch_size": 16, "evaluations": 1}
 """Options of the shortest training."""
 PAIRS = 12
-SECTIONS = ("output", "input", "surrogate", "regressor", "decoder")
 
 Table = dict[str, Any]
 

@@ -56,10 +56,7 @@ from ele_core.testing.samples import (
     unchanged,
     varied,
 )
-from ele_core.types import Bounded, Drawing, Kind, Metric
-
-USUAL: dict[Kind, str] = {"surrogate": "parts", "regressor": "stacked", "decoder": "search"}
-"""The components to which `defaults` may add options without naming them."""
+from ele_core.types import Bounded, Drawing, Metric
 
 
 @after(check_unpack_inverts_pack)

@@ -33,7 +33,6 @@ Floats = NDArray[np.float32]
 COLOUR, DEGREE, AROUND, EDGE, EDGE_DEGREES, TRIANGLE, BETWEEN = range(7)
 TRIANGLE_DEGREES, EDGE_AROUND, FAR, FLAPS, KITE = range(7, 12)
 """The kinds of parts, in the order of the weights."""
-KINDS = 12
 SALT = np.uint64(1) << np.uint64(56)
 """What distinguishes the codes of two kinds."""
 COUNTED = 7

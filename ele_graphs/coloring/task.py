@@ -27,11 +27,11 @@ from ele_core import (
     Task,
     fingerprint,
 )
+from ele_core.data.store import cache_folder
 from ele_core.files.atomic import replace_folder
 from ele_graphs.coloring.pictures import BLOCK, LEAST_CELLS, NAMES, Pictures, draw
 from ele_graphs.graphs.batch import Graphs
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
-from ele_graphs.molecules.sources import cache_folder
 
 TEN, TWENTY = "Any2Graph V2, up to 10 cells", "Any2Graph V2, up to 20 cells"
 """The published results."""

@@ -17,10 +17,10 @@ from torch import Generator
 
 from ele_core import Context, Tensors, TextInput, Texts
 from ele_core.components.inputs.bits import BitsInput
+from ele_core.data.store import cache_folder
 from ele_core.errors import InvalidInput
 from ele_core.files.atomic import replace_folder
 from ele_core.numerics.sparse_vectors import SparseColumn, SparseVector
-from ele_graphs.molecules.sources import cache_folder
 
 RADIUS, BITS = 2, 2048
 FORMAT = 1

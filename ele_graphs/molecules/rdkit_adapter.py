@@ -117,7 +117,7 @@ def read(smiles: str, limits: Limits = Limits(), *, largest: bool = False) -> Re
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
             raise UnreadableMolecule(_why_not(text))
-        return read_molecule(molecule, limits, largest=largest)
+        return read_molecule(molecule, limits, largest=largest, text=text)
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,12 @@ def read_molecule(
     limits: Limits = Limits(),  # noqa: B008  # frozen
     *,
     largest: bool = False,
+    text: str = "",
 ) -> Reading:
-    """Read an RDKit molecule as `read` does a SMILES."""
+    """Read an RDKit molecule as `read` does a SMILES.
+
+    text: the SMILES that it was parsed from; if that is the canonical one, it is not parsed again.
+    """
     with quiet():
         if largest and len(fragments := Chem.GetMolFrags(molecule, asMols=True)) > 1:
             reading = read_molecule(max(fragments, key=_size), limits)
@@ -204,7 +208,7 @@ def read_molecule(
         _check_size(canonical, molecule, limits)
         if "~" in canonical:  # where it closes a ring, RDKit reads a single bond in its own canonical form
             raise UnreadableMolecule(f"bond unspecified is not one of {' '.join(limits.bonds or BOND_TYPES)}")
-        again = Chem.MolFromSmiles(canonical)
+        again = Chem.Mol(molecule) if text == canonical else Chem.MolFromSmiles(canonical)
         if again is None:
             raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
         Chem.Kekulize(again, clearAromaticFlags=True)
@@ -215,7 +219,8 @@ def read_molecule(
         _check_elements(atoms, limits)
         bonds = _bonds(again, limits)
         unusual = _unusual(molecule, again, atoms, bonds) if limits.charges else ()
-        return Reading(canonical, atoms, bonds, _dropped(molecule), unusual)
+        plain = text == canonical and "[" not in text  # isotopes and radicals are written in brackets
+        return Reading(canonical, atoms, bonds, () if plain else _dropped(molecule), unusual)
 
 
 def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol | None:

@@ -75,6 +75,7 @@ class CodeWriter:
         if limits.elements is None or limits.bonds is None or limits.max_atoms is None:
             raise ValueError("reading into arrays needs elements, bonds and max_atoms")
         self.size = limits.max_atoms
+        self.starts = [row * self.size - row * (row + 1) // 2 for row in range(self.size)]
         self.elements = {symbol: code for code, symbol in enumerate(limits.elements, 1)}
         self.bonds = {name: code for code, name in enumerate(limits.bonds, 1)}
 
@@ -85,8 +86,7 @@ class CodeWriter:
 
     def place(self, i: int, j: int) -> int:
         """The index of entry (i, j) of the matrix in the code, row by row."""
-        low, high = min(i, j), max(i, j)
-        return low * self.size - low * (low - 1) // 2 + high - low
+        return self.starts[i] + j if i <= j else self.starts[j] + i
 
     def write(self, reading: Reading) -> bytes:
         """The code of one molecule."""

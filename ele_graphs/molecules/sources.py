@@ -24,6 +24,7 @@ import torch
 
 from ele_core import Context, DataError
 from ele_core.data.objects import Rejected
+from ele_core.data.store import cache_folder
 from ele_core.extras import how_to_install
 from ele_core.files.atomic import replace_folder
 from ele_graphs.graphs.batch import CompactGraphs
@@ -107,13 +108,6 @@ def load(source: Source, limits: Limits, context: Context, processes: int | None
     if not len(found.graphs):
         found = replace(found, graphs=CompactGraphs(torch.zeros(0, _width(limits), dtype=torch.int8)))
     return replace(found, rows=source.rows)
-
-
-def cache_folder() -> Path:
-    """`$ELE_CACHE`, or `ele` in the user's cache folder."""
-    if chosen := os.environ.get("ELE_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ele"
 
 
 def _only(texts: Iterable[str], rows: Sequence[int]) -> Iterator[str]:

@@ -9,7 +9,9 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from ele_core import Backbone, ComponentConfig, ConfigError, InputSpace
+from ele_core import Backbone, ComponentConfig, InputSpace
+from ele_core.components.backbones.transformer import attention_layers
+from ele_core.networks import require_batches
 from ele_core.numerics.keys import mix
 from ele_core.types import MOST_LAYERS
 from ele_graphs.ms2mol.input_space import Spectra
@@ -64,7 +66,8 @@ class PeaksBackbone(Backbone):
         self.mz_bins, self.loss_bins = (bins(options.rows, options.width) for _ in range(2))
         self.intensity = nn.Linear(2, options.width)
         self.adducts = nn.Embedding(len(KNOWN), options.width)
-        self.layers = nn.ModuleList(_layer(options) for _ in range(options.layers))
+        sizes = options.layers, options.width, options.heads, 2 * options.width
+        self.layers = attention_layers(*sizes, options.dropout)
         self.norm = nn.LayerNorm(options.width)
         self.contribution = nn.Linear(options.width, options.hidden)
         self.weight = nn.Linear(options.width, 1) if options.pooling == "weighted" else None
@@ -80,9 +83,7 @@ class PeaksBackbone(Backbone):
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
         """Accept any input space whose batches are `Spectra`."""
-        if not issubclass(getattr(inputs, "Batch", object), Spectra):
-            what = f"backbone 'peaks' reads spectra (input 'spectrum'), not {type(inputs).__name__}."
-            raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Spectra`.")
+        require_batches("peaks", inputs, Spectra, "spectra (input 'spectrum')")
 
     def forward(self, batch: Spectra) -> Tensor:
         """Spectra → (B, dim)."""
@@ -138,15 +139,3 @@ def bins(rows: int, width: int) -> nn.Embedding:
     table = nn.Embedding(rows, width)
     nn.init.normal_(table.weight, std=0.1)
     return table
-
-
-def _layer(options: PeaksBackbone.Config) -> nn.TransformerEncoderLayer:
-    return nn.TransformerEncoderLayer(
-        options.width,
-        options.heads,
-        dim_feedforward=2 * options.width,
-        dropout=options.dropout,
-        activation="gelu",
-        batch_first=True,
-        norm_first=True,
-    )

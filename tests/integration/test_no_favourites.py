@@ -237,14 +237,11 @@ OTHER_MEANING = {
     "columns": "of a table: an option, and what an input space reads",
     "embedding": "the space of the surrogate, and an option of a backbone",
     "exact": "a metric: the share of predictions that are the truth",
-    "energy": "of a structure for a query: a column and a signal",
     "fingerprint": "the SHA-256 of a data set: a key of runs and records",
-    "runs": "folders of trainings",
 }
 """Words of the core that are also the name of something that ships → what they mean there."""
 EXCEPTIONS = {
     "ele_core/testing/input_spaces.py": ({"sketched-ridge", "kernel"}, "the regressor whose options are suggested"),
-    "ele_core/testing/output_structures.py": ({"parts", "stacked", "search"}, "those whose options may be suggested"),
     "ele_core/testing/common.py": (
         {"flat", "contrastive", "neural", "joint", "writer", "gru", "mlp", "text"},
         "a small model around the component that is checked",

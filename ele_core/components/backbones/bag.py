@@ -11,9 +11,8 @@ from torch.nn import functional
 
 from ele_core.component import ComponentConfig
 from ele_core.components.inputs.bits import Bits
-from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace
-from ele_core.networks import Backbone
+from ele_core.networks import Backbone, require_batches
 from ele_core.types import MOST_LAYERS
 
 TYPICAL = 20
@@ -59,9 +58,7 @@ class BagBackbone(Backbone):
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
         """Accept any input space whose batches (its attribute `Batch`) are `Bits`."""
-        if not issubclass(getattr(inputs, "Batch", object), Bits):
-            what = f"backbone 'bag' reads sets of numbered features (input 'bits'), not {type(inputs).__name__}."
-            raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Bits`.")
+        require_batches("bag", inputs, Bits, "sets of numbered features (input 'bits')")
 
     def forward(self, batch: Bits) -> Tensor:
         """Sets of features → (B, dim)."""

@@ -13,9 +13,8 @@ from torch.nn import functional
 from ele_core.component import ComponentConfig
 from ele_core.components.backbones.pooling import Pooling, head, pool, pooled_width
 from ele_core.components.inputs.image import FULL, Pictures
-from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace
-from ele_core.networks import Backbone
+from ele_core.networks import Backbone, require_batches
 from ele_core.types import MOST_LAYERS
 
 Norm = Literal["group", "batch"]
@@ -91,9 +90,7 @@ class ConvolutionBackbone(Backbone):
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
         """Accept any input space whose batches (its attribute `Batch`) are `Pictures`."""
-        if not issubclass(getattr(inputs, "Batch", object), Pictures):
-            what = f"backbone 'convolution' reads pictures (input 'image'), not {type(inputs).__name__}."
-            raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Pictures`.")
+        require_batches("convolution", inputs, Pictures, "pictures (input 'image')")
 
     def forward(self, batch: Pictures) -> Tensor:
         """Pictures → (B, dim)."""

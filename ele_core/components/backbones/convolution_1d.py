@@ -13,9 +13,8 @@ from torch.nn import functional
 from ele_core.component import ComponentConfig
 from ele_core.components.backbones.pooling import head, pool, spans
 from ele_core.components.inputs.signal import Signals
-from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace
-from ele_core.networks import Backbone
+from ele_core.networks import Backbone, require_batches
 from ele_core.types import MOST_LAYERS
 
 FIRST_KERNEL, KERNEL = 7, 3
@@ -75,9 +74,7 @@ class Convolution1dBackbone(Backbone):
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
         """Accept any input space whose batches (its attribute `Batch`) are `Signals`."""
-        if not issubclass(getattr(inputs, "Batch", object), Signals):
-            what = f"backbone 'convolution-1d' reads signals (input 'signal'), not {type(inputs).__name__}."
-            raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Signals`.")
+        require_batches("convolution-1d", inputs, Signals, "signals (input 'signal')")
 
     def forward(self, batch: Signals) -> Tensor:
         """Signals → (B, dim)."""

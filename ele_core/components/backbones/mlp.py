@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from ele_core.component import ComponentConfig
 from ele_core.components.inputs.vector import Vectors
-from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace
-from ele_core.networks import Backbone
+from ele_core.networks import Backbone, require_batches
 from ele_core.types import MOST_LAYERS
 
 
@@ -50,9 +49,7 @@ class MLPBackbone(Backbone):
     @classmethod
     def accepts(cls, inputs: InputSpace[Any]) -> None:
         """Accept any input space whose batches (its attribute `Batch`) are `Vectors`."""
-        if not issubclass(getattr(inputs, "Batch", object), Vectors):
-            what = f"backbone 'mlp' reads vectors (input 'vector'), not {type(inputs).__name__}."
-            raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Vectors`.")
+        require_batches("mlp", inputs, Vectors, "vectors (input 'vector')")
 
     def forward(self, batch: Vectors) -> Tensor:
         """Vectors → (B, dim)."""

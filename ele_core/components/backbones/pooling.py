@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ele_core.components.inputs.text import PADDING, UNKNOWN, Texts
-from ele_core.errors import ConfigError
 from ele_core.interfaces import InputSpace
+from ele_core.networks import require_batches
 
 Pooling = Literal["sum-max", "sum", "mean", "max", "additive"]
 """How the vectors of a text's tokens become one; results of names joined by a hyphen are concatenated.
@@ -38,9 +38,7 @@ def text_space(inputs: InputSpace[Any]) -> TextSpace:
 
 def require_texts(backbone: str, inputs: InputSpace[Any]) -> None:
     """Raise `ConfigError` unless the batches of `inputs` (its attribute `Batch`) are `Texts`."""
-    if not issubclass(getattr(inputs, "Batch", object), Texts):
-        what = f"backbone '{backbone}' reads texts (input 'text'), not {type(inputs).__name__}."
-        raise ConfigError(what, fix="Choose another backbone, or an input whose `Batch` is `Texts`.")
+    require_batches(backbone, inputs, Texts, "texts (input 'text')")
 
 
 def token_embedding(vocabulary_size: int, width: int) -> nn.Embedding:

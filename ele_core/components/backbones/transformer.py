@@ -60,7 +60,7 @@ class TransformerBackbone(Backbone):
         else:
             self.register_buffer("positions", table, persistent=False)
         self.summary = nn.Parameter(torch.randn(width)) if options.pooling == "cls" else None
-        self.layers = nn.ModuleList(_layer(options) for _ in range(options.layers))
+        self.layers = attention_layers(options.layers, width, options.heads, 4 * width, options.dropout)
         self.norm = nn.LayerNorm(width)
         self.head = Head(width, width, dim, "sum" if options.pooling == "cls" else options.pooling)
 
@@ -107,14 +107,9 @@ def sinusoids(length: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(length, width)
 
 
-def _layer(options: TransformerBackbone.Config) -> nn.TransformerEncoderLayer:
-    """One layer with its own initial weights: nn.TransformerEncoder would make all layers copies of one."""
-    return nn.TransformerEncoderLayer(
-        options.width,
-        options.heads,
-        dim_feedforward=4 * options.width,
-        dropout=options.dropout,
-        activation="gelu",
-        batch_first=True,
-        norm_first=True,
+def attention_layers(count: int, width: int, heads: int, hidden: int, dropout: float) -> nn.ModuleList:
+    """Layers with their own initial weights: nn.TransformerEncoder would make all layers copies of one."""
+    return nn.ModuleList(
+        nn.TransformerEncoderLayer(width, heads, hidden, dropout, "gelu", batch_first=True, norm_first=True)
+        for _ in range(count)
     )

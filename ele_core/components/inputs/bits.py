@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ele_core.component import ComponentConfig
-from ele_core.errors import InvalidInput, ModelError, counted
+from ele_core.errors import InvalidInput, ModelError, counted, damaged
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import InputSpace
 from ele_core.numerics.sparse import SparseRows, nearest_rows
@@ -201,8 +201,7 @@ class BitsInput(InputSpace[FeatureSet]):
             seen[_inside(Entries(numbers, numbers), size, 0).numbers] = True
             self._restore(state)
         except (KeyError, TypeError, ValueError, InvalidInput) as error:
-            what = f"the features cannot be read: {brief(error)}."
-            raise ModelError(what, where=str(file), fix="Get an intact copy, or train again.") from error
+            raise damaged(f"the features cannot be read: {brief(error)}.", file) from error
         self._size, self._seen, self._longest = size, seen, longest
 
     def _more(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from torch import Generator, Tensor
 
 from ele_core.component import ComponentConfig
 from ele_core.components.inputs.text import Texts
-from ele_core.errors import InvalidInput, ModelError
+from ele_core.errors import InvalidInput, ModelError, damaged
 from ele_core.files.archive import brief, read_json
 from ele_core.files.columns import as_text, cell_text
 from ele_core.interfaces import InputSpace
@@ -236,17 +236,16 @@ class ColumnsInput(InputSpace[Row]):
 
     def load(self, folder: Path) -> None:
         """Read what `save` wrote."""
-        file, fix = folder / _FILE, "Get an intact copy, or train again."
-        state = read_json(file)
+        state = read_json(file := folder / _FILE)
         try:
             names, scales = [str(name) for name in state["columns"]], [float(scale) for scale in state["scales"]]
         except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"the columns cannot be read: {brief(error)}.", where=str(file), fix=fix) from error
+            raise damaged(f"the columns cannot be read: {brief(error)}.", file) from error
         if not self.config.columns:
             self._name(dict.fromkeys(names, Choice(name=NO_NAME)))
         positive = all(math.isfinite(scale) and scale > 0 for scale in scales)
         if names != list(self.columns) or len(scales) != len(names) or not positive:
-            raise ModelError("these are not the columns of the configuration.", where=str(file), fix=fix)
+            raise damaged("these are not the columns of the configuration.", file)
         for place, part in enumerate(self.columns.values()):
             with tempfile.TemporaryDirectory() as own:
                 for written in folder.glob(f"column-{place}-*"):

@@ -21,7 +21,7 @@ import torch
 from torch import Generator, Tensor
 
 from ele_core.component import ComponentConfig
-from ele_core.errors import InvalidInput, ModelError
+from ele_core.errors import InvalidInput, ModelError, damaged
 from ele_core.extras import installed, missing
 from ele_core.files.archive import brief, read_json
 from ele_core.files.sources import plain_bytes
@@ -206,9 +206,7 @@ class ImageInput(InputSpace[Any]):
         shape = [*state["shape"]] if isinstance(state, dict) and isinstance(state.get("shape"), list) else []
         good = len(shape) == 3 and all(type(side) is int and 0 < side <= LARGEST for side in shape)
         if not good or shape[2] > MOST_CHANNELS:
-            raise ModelError(
-                "the size of pictures cannot be read.", where=str(file), fix="Get an intact copy, or train again."
-            )
+            raise damaged("the size of pictures cannot be read.", file)
         self._shape = shape[0], shape[1], shape[2]
 
     @property

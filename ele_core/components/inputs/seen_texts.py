@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from ele_core.errors import ModelError
+from ele_core.errors import damaged
 from ele_core.files.archive import read_json
 
 MOST_PAIRS = 100_000
@@ -60,5 +60,4 @@ class SeenTexts:
             kept = None if pairs is None else frozenset((int(first), int(second)) for first, second in pairs)
             return cls(int(state["longest"]), kept)
         except (KeyError, TypeError, ValueError, OverflowError):
-            what = "this does not describe the texts of a training."
-            raise ModelError(what, where=str(file), fix="Get an intact copy, or train again.") from None
+            raise damaged("this does not describe the texts of a training.", file) from None

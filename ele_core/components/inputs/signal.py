@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ele_core.component import ComponentConfig
 from ele_core.components.inputs.vector import VectorInput
-from ele_core.errors import InvalidInput, ModelError, counted
+from ele_core.errors import InvalidInput, ModelError, counted, damaged
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import InputSpace
 from ele_core.numerics.sparse import SparseRows, flat_rows
@@ -176,16 +176,15 @@ class SignalInput(InputSpace[Signal]):
 
     def load(self, folder: Path) -> None:
         """Read what `save` wrote."""
-        file, fix = folder / _FILE, "Get an intact copy, or train again."
-        state = read_json(file)
+        state = read_json(file := folder / _FILE)
         try:
             columns = np.array([state[name] for name in _COLUMNS], dtype=np.float64)
             length = int(state["max_length"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"the scaling cannot be read: {brief(error)}.", where=str(file), fix=fix) from error
+            raise damaged(f"the scaling cannot be read: {brief(error)}.", file) from error
         whole = columns.ndim == 2 and 0 < columns.shape[1] <= MOST_CHANNELS and bool(np.isfinite(columns).all())
         if not whole or not 1 <= length <= LONGEST or not (columns[1] > 0).all():
-            raise ModelError("the scaling is damaged.", where=str(file), fix=fix)
+            raise damaged("the scaling is damaged.", file)
         self._scaling, self._range, self._length = (columns[0], columns[1]), (columns[2], columns[3]), length
 
     def _fitted(self) -> tuple[Floats, Floats]:

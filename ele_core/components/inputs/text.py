@@ -21,7 +21,7 @@ from ele_core.component import ComponentConfig
 from ele_core.components.inputs.pieces import Pieces
 from ele_core.components.inputs.seen_texts import SeenTexts
 from ele_core.components.inputs.tokens import ANY_CHARACTER, SPECIAL, Cutter, Tokens
-from ele_core.errors import ConfigError, EleError, InvalidInput, ModelError
+from ele_core.errors import ConfigError, EleError, InvalidInput, ModelError, damaged
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import InputSpace
 from ele_core.numerics.edit_distance import edit_distances
@@ -259,7 +259,7 @@ class TextInput(InputSpace[str]):
         except EleError:
             raise
         except Exception as error:  # the library raises bare Exceptions, for example for half a surrogate pair
-            raise ModelError(f"the vocabulary cannot be used: {brief(error)}.", where=str(file), fix=_AGAIN) from error
+            raise damaged(f"the vocabulary cannot be used: {brief(error)}.", file) from error
 
     @property
     def _pattern(self) -> str:
@@ -359,7 +359,6 @@ def gram_counts(texts: Texts, longest: int) -> SparseRows:
 BEGIN, END = -1, -2
 """Tokens for the beginning and the end of a text; no vocabulary has them."""
 _FILE, _SEEN = "tokenizer.json", "seen-texts.json"
-_AGAIN = "Get an intact copy, or train again."
 
 
 def _compared(vocabulary: Tokens) -> Tokens:
@@ -407,9 +406,9 @@ def _stored(file: Path) -> tuple[list[str], int]:
     except (KeyError, TypeError, AttributeError):
         ours = False
     if not ours:
-        raise ModelError("this is not the vocabulary of a text input.", where=str(file), fix=_AGAIN)
+        raise damaged("this is not the vocabulary of a text input.", file)
     if not isinstance(longest, int) or not 1 <= longest <= LONGEST:
-        raise ModelError(f"max_length should be between 1 and {LONGEST:,}.", where=str(file), fix=_AGAIN)
+        raise damaged(f"max_length should be between 1 and {LONGEST:,}.", file)
     return names, longest
 
 

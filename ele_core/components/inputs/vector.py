@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ele_core.component import ComponentConfig
-from ele_core.errors import InvalidInput, ModelError, counted
+from ele_core.errors import InvalidInput, ModelError, counted, damaged
 from ele_core.files.archive import brief, read_json
 from ele_core.interfaces import InputSpace
 from ele_core.numerics.sparse import nearest_rows
@@ -141,10 +141,9 @@ class VectorInput(InputSpace[Vector]):
             extremes = [_row([*state[name]], 0) for name in ("least", "greatest") if name in state]
             _matrix([mean, *extremes], len(mean))
         except (KeyError, TypeError, InvalidInput) as error:
-            what = f"the scaling cannot be read: {brief(error)}."
-            raise ModelError(what, where=str(file), fix="Get an intact copy, or train again.") from error
+            raise damaged(f"the scaling cannot be read: {brief(error)}.", file) from error
         if not (deviation > 0).all():
-            raise ModelError("a deviation is not positive.", where=str(file), fix="Get an intact copy, or train again.")
+            raise damaged("a deviation is not positive.", file)
         self._scaling = mean, deviation
         self._range = (extremes[0], extremes[1]) if len(extremes) == 2 else None
 

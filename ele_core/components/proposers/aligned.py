@@ -14,7 +14,7 @@ from ele_core.component import ComponentConfig
 from ele_core.components.inputs.text import Texts
 from ele_core.components.proposers.rows import Rows
 from ele_core.components.proposers.texts import Alphabet, TextProposer
-from ele_core.errors import ConfigError, ModelError
+from ele_core.errors import ConfigError, damaged
 from ele_core.interfaces import InputSpace
 from ele_core.numerics.alignment import Aligner, Floats, Ints, sizes
 from ele_core.numerics.joint_ngrams import JointNgrams, best
@@ -175,8 +175,7 @@ class JointNgramProposer(TextProposer):
         try:
             self.members = [JointNgrams.restored({name: part.numpy() for name, part in own.items()}) for own in parts]
         except (KeyError, TypeError, ValueError) as error:
-            what = "the n-grams of a proposer are damaged."
-            raise ModelError(what, fix="Get an intact copy, or train again.") from error
+            raise damaged("the n-grams of a proposer are damaged.") from error
 
 
 def numbers(inputs: Any) -> Ints:

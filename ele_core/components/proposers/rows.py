@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ele_core.errors import ModelError
+from ele_core.errors import damaged
 from ele_core.numerics.tensors import Tensors
 
 
@@ -22,7 +22,7 @@ class Rows:
         self.empty = {field.name: given[field.name] for field in dataclasses.fields(batch) if field.name in given}
         """Each field of a batch of no rows, in their order: its shape and type."""
         if any(tensor.dim() < 1 or len(tensor) for tensor in self.empty.values()):
-            raise ModelError("the layout of inputs is damaged.", fix="Get an intact copy, or train again.")
+            raise damaged("the layout of inputs is damaged.")
 
     @classmethod
     def like(cls, batch: Tensors) -> Rows:

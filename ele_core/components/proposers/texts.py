@@ -15,7 +15,7 @@ from torch import Tensor
 from ele_core.component import ComponentConfig
 from ele_core.components.proposers.rows import Rows
 from ele_core.energies import ProposerEnergy
-from ele_core.errors import InvalidObject, ModelError
+from ele_core.errors import InvalidObject, damaged
 from ele_core.interfaces import Energy, InputSpace, OutputSpace, Proposer
 from ele_core.numerics.keys import distinct
 from ele_core.numerics.tensors import Tensors
@@ -153,6 +153,5 @@ class Alphabet:
         try:
             between, *names = map(str, from_bytes(stored.cpu()))
         except (TypeError, ValueError):
-            what = "the tokens of a proposer are damaged."
-            raise ModelError(what, fix="Get an intact copy, or train again.") from None
+            raise damaged("the tokens of a proposer are damaged.") from None
         return cls(names, between)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ele_core.component import ComponentConfig
 from ele_core.energies import JointEnergy, fit_weights
-from ele_core.errors import ModelError
+from ele_core.errors import damaged
 from ele_core.interfaces import Energy, InputSpace, Learner, Proposer, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.runtime.work import Snapshot, learn, prefixed
 from ele_core.types import Choice, PlannedStage, Problem, Stage, Takes, TrainingData
 
 JOINT, ALONE = "with proposals", "without proposals"
@@ -109,13 +109,7 @@ class JointRegressor(Regressor):
     def fit(self, data: TrainingData, context: Context) -> None:
         """Fit the regressor, then each proposer; a resumed training skips those that were finished."""
         for name, part in self._parts():
-            done = context.work.saved(f"joint {name}")
-            if done is not None and done.finished:
-                part.restore(done.tensors)
-                part.to(context.device)
-                continue
-            part.fit(data, context)
-            context.work.finish(f"joint {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
+            learn(part, f"joint {name}", data, context)
         self.errors = self.loss.errors
         asked = data.validation.inputs[:1]
         predicted = [self.loss.predict(asked), *(part.predict(asked) for part in self.proposers.values())]
@@ -181,8 +175,7 @@ class JointRegressor(Regressor):
         known = mode.shape == (1,) and mode.item() in (UNDECIDED, 0.0, 1.0) and usual.shape in ((0,), (1,))
         possible = widths.shape in ((0,), (1 + count,)) and not bool((widths < 0).any())
         if not known or not possible or state["weights"].shape != (count,):
-            what = "the weights of the proposers do not fit them."
-            raise ModelError(what, fix="Get an intact copy, or train again.")
+            raise damaged("the weights of the proposers do not fit them.")
         self.weights, self.widths = state["weights"], [int(width) for width in widths.tolist()]
         self.joint = None if mode.item() == UNDECIDED else bool(mode.item())
         self.usual = usual.item() if len(usual) else None

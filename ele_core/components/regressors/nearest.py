@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ele_core.component import ComponentConfig
-from ele_core.errors import ModelError
+from ele_core.errors import ModelError, damaged
 from ele_core.interfaces import InputSpace, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.context import Context
@@ -57,18 +57,14 @@ class NearestRegressor(Regressor):
         """Load the training inputs and the embeddings of their outputs."""
         stored, queries = Snapshot(state).part("inputs"), state["queries"]
         if queries.dtype not in (torch.float32, torch.float64):
-            raise ModelError(
-                "the queries of the training inputs have another type.", fix="Get an intact copy, or train again."
-            )
+            raise damaged("the queries of the training inputs have another type.")
         self.queries = queries
         if not stored and not queries.numel():  # saved before `fit`
             self.known = None
             return
         sizes = {len(tensor) for tensor in stored.values()} | {len(queries)}
         if len(sizes) > 1 or queries.shape[1:] != (self.surrogate.dim,) or not bool(queries.isfinite().all()):
-            raise ModelError(
-                "the training inputs and their queries do not go together.", fix="Get an intact copy, or train again."
-            )
+            raise damaged("the training inputs and their queries do not go together.")
         self.known = self.inputs.Batch.from_dict(stored)
         self.predict(self.known[:1])  # tensors of another shape fail here, not at the first prediction
 

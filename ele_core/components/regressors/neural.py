@@ -31,8 +31,6 @@ class NeuralRegressor(NetworkLearner, MeasuredRegressor):
     If the surrogate is not `spherical`, h(x) = μ + σ · backbone(x), with the mean and the standard deviation of each
     coordinate of the targets: coordinates of a kernel differ a hundredfold in spread, and a network that had to learn
     this would predict little more than the mean for a long time.
-
-    A regressor with another loss overrides `targets`, `error` and `around`.
     """
 
     stages = (REGRESSION,)
@@ -54,45 +52,34 @@ class NeuralRegressor(NetworkLearner, MeasuredRegressor):
         super().__init__(config, inputs, surrogate)
         choice, dim = self.config.backbone, surrogate.dim
         backbone: Backbone = create_part(self, "backbone", choice, inputs, dim, path="regressor.backbone")
-        self.network = self.around(backbone).eval()
+        self.network = (backbone if surrogate.spherical else Standardised(backbone, dim)).eval()
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The steps of the regression."""
         return [self.config.training.planned(REGRESSION, examples)]
 
-    def around(self, backbone: Backbone) -> nn.Module:
-        """The network to train: the backbone, or a module around it."""
-        return backbone if self.surrogate.spherical else Standardised(backbone, self.surrogate.dim)
-
-    def targets(self, outputs: Any, context: Context) -> Any:
-        """What queries are compared with, a row for each packed output: the embeddings.
-
-        They are computed once if the outputs are in memory, else when they are asked for.
-        """
+    def _targets(self, outputs: Any, context: Context) -> Any:
+        """The embeddings of outputs: computed once if the outputs are in memory, else when they are asked for."""
         if isinstance(outputs, Tensors):
             return context.processes.spread(self.surrogate.embed, outputs)
         return Embedded(self.surrogate, outputs, context.device)
 
-    def error(self, queries: Tensor, targets: Any) -> Tensor:
-        """The loss of each query (B,): its squared distance from its target."""
-        difference: Tensor = queries - targets
-        return difference.square().sum(dim=1)
-
     def fit(self, data: TrainingData, context: Context) -> None:
         """Train on the pairs; keep the weights of the best validation error."""
         inputs, training, held_out = data.train.inputs, self.config.training, data.validation.inputs[:]
-        targets = self.targets(data.train.outputs, context)
-        validation_targets = self.targets(data.validation.outputs[:], context)
+        targets = self._targets(data.train.outputs, context)
+        validation_targets = self._targets(data.validation.outputs[:], context)
         if isinstance(self.network, Standardised) and not self.network.measured:
             self.network.measure(targets)
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             views = self.inputs.augment(inputs[rows], generator)
-            return self.error(self._query(views.to(context.device)), targets[rows.to(targets.device)])
+            missed: Tensor = self._query(views.to(context.device)) - targets[rows.to(targets.device)]
+            return missed.square().sum(dim=1)
 
         def evaluate() -> dict[str, float]:
             predicted = context.processes.spread(self._predict, held_out)
-            return {REGRESSION.decides: self.error(predicted, validation_targets).mean().item()}
+            return {REGRESSION.decides: (predicted - validation_targets).square().sum(dim=1).mean().item()}
 
         optimise(
             self.network,

@@ -14,7 +14,7 @@ from torch import Tensor
 from ele_core.component import ComponentConfig
 from ele_core.components.regressors.measured import MeasuredRegressor, sampled_rows
 from ele_core.components.sketching import CHUNK, KernelName, KernelOptions, Sketch, SketchedKernel
-from ele_core.errors import ModelError
+from ele_core.errors import damaged
 from ele_core.interfaces import InputSpace, Surrogate
 from ele_core.numerics.sparse import SparseRows
 from ele_core.numerics.tensors import Tensors
@@ -104,7 +104,7 @@ class SketchedRidgeRegressor(MeasuredRegressor):
         weights = state["weights"]
         if weights.shape != (self.map.dim, self.surrogate.dim) or weights.dtype != self.weights.dtype:
             what = "the weights of the ridge regression do not fit the configuration: they have another shape or type."
-            raise ModelError(what, fix="Get an intact copy, or train again.")
+            raise damaged(what)
         self.map.restore(state)
         self.weights = weights
         self.restore_errors(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import torch
@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from ele_core.component import ComponentConfig
-from ele_core.errors import ModelError
+from ele_core.errors import ModelError, damaged
 from ele_core.interfaces import InputSpace, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
-from ele_core.runtime.work import Snapshot, prefixed
+from ele_core.runtime.work import Snapshot, learn, prefixed
 from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
 STACKED, COPIED = "stacked", "copied"
@@ -27,8 +27,6 @@ ALONE = {"kernel": "kernel, errors weighed", "network": "network, errors weighed
 """A regressor → the mode in which it predicts alone, with energies that weigh its errors."""
 MODES = (STACKED, COPIED, *ALONE.values())
 """A mode is stored as its place here."""
-Error = Callable[[Tensor], Tensor]
-"""The mean error of queries (B, dim), as a scalar."""
 UNDECIDED = -1.0
 """Stored instead of a mode if none was chosen yet."""
 
@@ -38,8 +36,6 @@ class StackedRegressor(Regressor):
 
     A network learns more from many pairs, a kernel more from few, and their sum has less error than either. Validation
     pairs decide between the sum, the kernel or the network alone with energies that weigh its errors, and `copying`.
-
-    A regressor whose weights minimise something else overrides `objective`.
     """
 
     stages = (Stage("network", decides="validation_error"), Stage("kernel", decides="validation_error"))
@@ -108,35 +104,25 @@ class StackedRegressor(Regressor):
     def fit(self, data: TrainingData, context: Context) -> None:
         """Fit each regressor, then the weights; a resumed training skips those that were finished."""
         for name, part in self.parts.items():
-            done = context.work.saved(f"regressor {name}")
-            if done is not None and done.finished:
-                part.restore(done.tensors)
-                part.to(context.device)
-                continue
-            part.fit(data, context.with_monitor(StageNames(context.monitor, {"regression": name})))
-            context.work.finish(f"regressor {name}", lambda part=part: Snapshot(part.state()), closes=True)  # type: ignore[misc]
+            told = context.with_monitor(StageNames(context.monitor, {"regression": name}))
+            learn(part, f"regressor {name}", data, told)
         predicted = [
             context.processes.spread(self.parts[name].predict, data.validation.inputs[:]) for name in self._stacked
         ]
-        error, weights = self.objective(data.validation.outputs[:], context)
+        targets = context.processes.spread(self.surrogate.embed, data.validation.outputs[:])
+
+        def error(queries: Tensor) -> Tensor:
+            return (queries - targets).square().sum(dim=1).mean()
+
         errors = {name: float(error(own)) for name, own in zip(self._stacked, predicted, strict=True)}
         best = min(errors, key=lambda name: errors[name])
         alone = [float(name == best) for name in errors]
-        self.weights = found if any(found := weights(predicted).tolist()) else alone
+        self.weights = found if any(found := best_weights(predicted, targets).tolist()) else alone
         joint = torch.stack([weight * own for weight, own in zip(self.weights, predicted, strict=True)]).sum(dim=0)
         shares = " + ".join(f"{w:.2f} {name}" for w, name in zip(self.weights, self._stacked, strict=True))
         listed = ", ".join(f"{name} {value:.3f}" for name, value in errors.items())
         together = f"; together {float(error(joint)):.3f} ({shares})" if len(errors) > 1 else ""
         context.monitor.message(f"regression error on validation pairs: {listed}{together}")
-
-    def objective(self, outputs: Any, context: Context) -> tuple[Error, Callable[[Sequence[Tensor]], Tensor]]:
-        """The mean error of queries for `outputs`, and the weights of several queries that make it least."""
-        targets = context.processes.spread(self.surrogate.embed, outputs)
-
-        def distance(queries: Tensor) -> Tensor:
-            return (queries - targets).square().sum(dim=1).mean()
-
-        return distance, lambda predicted: best_weights(predicted, targets)
 
     def predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are."""
@@ -160,12 +146,10 @@ class StackedRegressor(Regressor):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Load the weights and the regressors that are used."""
         if state["weights"].shape != (len(self.weights),) or state["mode"].shape != (1,):
-            raise ModelError(
-                "the weights of the regressors have another shape.", fix="Get an intact copy, or train again."
-            )
+            raise damaged("the weights of the regressors have another shape.")
         place = state["mode"].item()
         if place not in (UNDECIDED, *range(len(MODES))):
-            raise ModelError("the mode of the regressor is not known.", fix="Get an intact copy, or train again.")
+            raise damaged("the mode of the regressor is not known.")
         self.weights, mode = state["weights"].tolist(), None if place == UNDECIDED else MODES[int(place)]
         for name in self._kept(mode):
             self.parts[name].restore(Snapshot(state).part(name))

@@ -19,7 +19,7 @@ from ele_core.components.surrogates.mining import MinedBatches
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.energies import SquaredDistance
-from ele_core.errors import ModelError
+from ele_core.errors import damaged
 from ele_core.interfaces import Encoder, Energy, OutputSpace, Surrogate
 from ele_core.networks import NetworkLearner
 from ele_core.numerics.sparse import PartEnergies, signs
@@ -218,8 +218,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         super().restore(weights)
         if not self.spherical:
             if scale is None or scale.shape != (1,) or not 0 < float(scale) < math.inf:
-                what = "the scale of the embedding is not a positive number."
-                raise ModelError(what, fix="Get an intact copy, or train again.")
+                raise damaged("the scale of the embedding is not a positive number.")
             self.scale = float(scale)
         if self.outline is not None:
             self.outline = Outline.empty(self.dim) if outline is None else Outline.restored(outline, self.dim)
@@ -320,10 +319,7 @@ class Outline:
         if weight.shape == (0, dim):
             return cls.empty(dim)
         if weight.shape != (WIDTH, dim) or not bool(weight.isfinite().all()):
-            raise ModelError(
-                "the estimate of energies from parts does not fit the embedding.",
-                fix="Get an intact copy, or train again.",
-            )
+            raise damaged("the estimate of energies from parts does not fit the embedding.")
         return cls(weight)
 
     def energies(self, queries: Tensor) -> PartEnergies | None:
@@ -366,9 +362,7 @@ class NearOutline(Outline):
             or curvature.shape != (1,)
             or not bool((curvature >= 0).all() and curvature.isfinite().all())
         ):
-            raise ModelError(
-                "the estimate of energies from parts has no curvature.", fix="Get an intact copy, or train again."
-            )
+            raise damaged("the estimate of energies from parts has no curvature.")
         return cls(outline.weight, curvature)
 
     def near(self, queries: Tensor, structures: Any, embeddings: Tensor, space: OutputSpace[Any, Any]) -> PartEnergies:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +17,7 @@ from ele_core.data.batches import ShuffledBatches
 from ele_core.energies import WeightedDistance, all_distances, likely_moves
 from ele_core.interfaces import Encoder
 from ele_core.numerics.error_model import ErrorModel
+from ele_core.numerics.keys import ranks
 from ele_core.runtime.context import Context
 from ele_core.types import Stage, TrainingData
 
@@ -27,6 +29,10 @@ LEAST_PAIRS = 200
 """Training pairs from which on it is worth it: an error model needs as many."""
 RIVALS = 10
 """Moves that each truth is compared with: those of least energy."""
+AT_ONCE = 256
+"""Structures whose moves are listed at once: bounds the memory."""
+HELD_OUT = 1000
+"""Maximum number of validation pairs to use: enough to tell which weights are best."""
 CHUNK_WITH_GRADIENT = 256
 """Structures encoded at once by an encoder that does not share the work between them."""
 PENALTIES = tuple(10.0**-power for power in range(2, 10))
@@ -78,6 +84,7 @@ class Decisions:
         order = torch.randperm(len(data.train), generator=context.generator(DECISIONS.name, "pairs"))
         pairs = data.train[order[:count].sort().values]
         self.surrogate = surrogate
+        data = dataclasses.replace(data, validation=data.validation[torch.arange(min(len(data.validation), HELD_OUT))])
         self.truths, self.held_out = (each.outputs[:].to(context.device) for each in (pairs, data.validation))
         embeddings = surrogate.embed(self.truths)
         self.left_out, self.predicting = linear_maps(pairs.inputs, data, embeddings, context)
@@ -85,16 +92,20 @@ class Decisions:
         self.errors = ErrorModel(surrogate.dim).to(context.device).fit(queries, embeddings)
         keys = surrogate.space.keys
         self.keys, self.held_out_keys = keys(self.truths), keys(self.held_out)
-        self.rivals, self.places = self._rivals(queries, self.truths)
-        self.held_out_rivals, self.held_out_places = self._rivals(self.predicting @ embeddings, self.held_out)
+        self.rivals, self.places = self._rivals(queries, self.truths, context)
+        self.held_out_rivals, self.held_out_places = self._rivals(self.predicting @ embeddings, self.held_out, context)
 
-    def _rivals(self, queries: Tensor, truths: Any) -> tuple[Any, Tensor]:
+    def _rivals(self, queries: Tensor, truths: Any, context: Context) -> tuple[Any, Tensor]:
         """The likeliest moves of each truth, and where they are (B, `RIVALS`), −1 for missing ones."""
-        energy = WeightedDistance(self.surrogate, queries, self.errors)
-        moved, row, rank = likely_moves(energy, truths, self.surrogate.space, RIVALS)
+        energy, found = WeightedDistance(self.surrogate, queries, self.errors), []
+        parts = torch.arange(len(truths), device=queries.device).split(AT_ONCE)
+        for rows in context.monitor.progress(parts, description="looking for likely mistakes"):
+            moved, row = likely_moves(energy[rows], truths[rows], self.surrogate.space, RIVALS)
+            found.append((moved, rows[row]))
+        row = torch.cat([own for _, own in found])
         places = torch.full((len(truths), RIVALS), -1, device=row.device)
-        places[row, rank] = torch.arange(len(row), device=row.device)
-        return moved, places
+        places[row, ranks(row)] = torch.arange(len(row), device=row.device)
+        return type(truths).cat([moved for moved, _ in found]), places
 
     def loss(self, rows: Tensor) -> Tensor:
         """The cross-entropy of the truths at `rows` (B,), with a gradient."""

@@ -9,14 +9,14 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from ele_core.data.batches import Batches, shuffled
+from ele_core.data.batches import Batches, BlockOrder
 from ele_core.runtime.context import Context
 
 
 class MinedBatches(Batches):
     """Batches of `size` rows, made of groups of `group` rows with similar embeddings.
 
-    Every `refresh` batches, the next rows of a random permutation are embedded by `embed(rows)` with the current
+    Every `refresh` batches, the next rows of a block in random order are embedded by `embed(rows)` with the current
     weights, and grouped by distance; the groups are shuffled into batches.
     """
 
@@ -30,12 +30,11 @@ class MinedBatches(Batches):
         context: Context,
         stage: str,
     ) -> None:
-        self._blocks = blocks
-        self._generator: Callable[..., Generator] = partial(context.generator, stage)
+        self._order = BlockOrder(blocks, size * refresh, context, stage)
+        self._generator: Callable[..., Generator] = partial(context.generator, stage, "groups")
         self._size = size
         self._group = group
         self._pooled = size * refresh
-        self._pools = math.ceil(blocks[-1] / self._pooled)
         self._embed = embed
         self._processes = context.processes
         self._next = 0
@@ -44,7 +43,7 @@ class MinedBatches(Batches):
     def draw(self) -> Tensor:
         """The rows of the next batch."""
         if len(self._waiting) == 0:
-            self._waiting = self._arranged(*divmod(self._next, self._pools))
+            self._waiting = self._arranged(self._next)
             self._next += 1
         batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
         return batch
@@ -57,11 +56,11 @@ class MinedBatches(Batches):
         """Continue with the rows that were not drawn yet."""
         self._waiting, self._next = state["waiting"], int(state["next"])
 
-    def _arranged(self, epoch: int, pool: int) -> Tensor:
-        """The rows of one pool, those with similar embeddings together."""
-        order = shuffled(self._blocks, self._generator("epoch", epoch))
-        rows = order[pool * self._pooled : (pool + 1) * self._pooled]
-        generator = self._generator("groups", epoch, pool)
+    def _arranged(self, number: int) -> Tensor:
+        """The rows of a pool, counted through all epochs, those with similar embeddings together."""
+        epoch, block, place = self._order.find(number)
+        rows = self._order.block(epoch, block)[0][place * self._pooled : (place + 1) * self._pooled]
+        generator = self._generator(epoch, number % self._order.per_epoch)
         groups = near_groups(self._embed(rows), self._group, generator)
         arranged = rows[groups[torch.randperm(len(groups), generator=generator)].flatten()]
         return self._processes.from_main({"rows": arranged})["rows"]  # rounding may differ from machine to machine

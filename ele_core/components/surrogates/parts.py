@@ -14,7 +14,7 @@ from torch.nn import functional
 from ele_core.component import ComponentConfig
 from ele_core.components.sketching import CHUNK, NEGLIGIBLE
 from ele_core.energies import SquaredDistance
-from ele_core.errors import ModelError
+from ele_core.errors import damaged
 from ele_core.interfaces import Energy, OutputSpace, Surrogate
 from ele_core.numerics.sparse import PartEnergies, SparseRows, signs
 from ele_core.runtime.context import Context
@@ -90,9 +90,7 @@ class PartsSurrogate(Surrogate):
         """Load the scale."""
         scale = state["scale"]
         if scale.shape != (1,) or not bool(scale.isfinite().all() and (scale > 0).all()):
-            raise ModelError(
-                "the scale of the embedding is not a positive number.", fix="Get an intact copy, or train again."
-            )
+            raise damaged("the scale of the embedding is not a positive number.")
         self.scale = scale
 
     def to(self, device: torch.device) -> Self:
@@ -161,7 +159,7 @@ class CentredPartsSurrogate(PartsSurrogate):
         super().restore(state)
         mean = state["mean"]
         if mean.shape != (self.dim,) or not bool(mean.isfinite().all()):
-            raise ModelError("the mean of the embedding has another shape.", fix="Get an intact copy, or train again.")
+            raise damaged("the mean of the embedding has another shape.")
         self.mean = mean
 
     def to(self, device: torch.device) -> Self:

@@ -1,4 +1,4 @@
-"""Decode with a measure of trust: more structures are found than asked for, and their energies are judged."""
+"""How far answers can be trusted: a calibration judges their energies, and those of structures found beside them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from ele_core.data.truths import Truths
-from ele_core.model.constraints import combined
 from ele_core.model.model import Model
 from ele_core.model.trust.calibration import Calibration, fit_calibration
-from ele_core.model.trust.signals import signals
 from ele_core.runtime.context import Context
-from ele_core.types import Candidates, Choice, Decoding
+from ele_core.types import Choice, Decoding
 
 UNCALIBRATED = "no confidence: this model has no calibration"
 
@@ -41,34 +39,6 @@ class Trust:
         if model is None or name is None:
             return {}
         return {name: model(self.signals).clamp(max=float(self.calibration.losses[:, 0].max()))}
-
-
-def decode(
-    model: Model,
-    queries: Tensor,
-    decoder: Choice | None = None,
-    *,
-    top_k: int = 1,
-    candidates: Candidates | None = None,
-    implied: Sequence[Any | None] | None = None,
-    constraints: Sequence[Any | None] | None = None,
-    trace: bool = False,
-    context: Context,
-) -> tuple[Decoding, Trust | None]:
-    """Decode as `Model.decode` does; if the model is calibrated for it, also return how far to trust the answers.
-
-    The constraints are those `implied` by the inputs, for which models are calibrated, and further ones.
-    """
-    calibration = model.calibration
-    if calibration is None or without_confidence(model, decoder, candidates, constraints):
-        bound = combined(implied, constraints)
-        options = {"top_k": top_k, "candidates": candidates, "constraints": bound, "trace": trace}
-        return model.decode(queries, decoder, **options, context=context), None  # type: ignore[arg-type]
-    many = max(top_k, calibration.structures)
-    found = model.decode(queries, decoder, top_k=many, constraints=implied, trace=trace, context=context)
-    judged = found.ranks(0, calibration.structures)
-    known = signals(judged.energies, candidate_energies(model, found, queries, decoder, context), calibration.scale)
-    return found.ranks(0, top_k), Trust(calibration, dataclasses.replace(judged, trace=None), known)
 
 
 def without_confidence(

@@ -151,7 +151,7 @@ def test_training_reports_on_standard_error_and_says_what_comes_next(ele, settin
     assert "validation_error" in outcome.err
     assert "\x1b" not in outcome.err, "no colours and no bar where there is no terminal"
     assert (tmp_path / "runs" / "number-words-1" / "model").is_dir()
-    again = ele("train", "number-words", *settings, *quick)
+    again = ele("train", "number-words", *settings, *quick, "--no-report")
     assert "runs/number-words-2" in again.out
 
 
@@ -174,7 +174,7 @@ def test_a_run_that_is_resumed_ends_as_it_would_have_and_says_what_comes_next(el
 
 
 def test_a_surrogate_can_be_taken_over_from_a_run(ele, copy, settings, tmp_path):
-    outcome = ele("train", "number-words", "-o", "second", "--surrogate-from", copy, *settings)
+    outcome = ele("train", "number-words", "-o", "second", "--surrogate-from", copy, "--no-report", *settings)
     assert outcome.code == 0, outcome.err
     lines = (tmp_path / "second" / "metrics.jsonl").read_text().splitlines()
     assert {json.loads(line)["stage"] for line in lines} == {"regression"}
@@ -202,23 +202,13 @@ def test_a_task_trains_from_a_file_of_the_users_own(ele, tmp_path, suffix):
         lines = ["id,name,code", *(",".join(map(str, row.values())) for row in rows)]
     (tmp_path / f"pairs.{suffix}").write_text("\n".join(lines) + "\n")
     columns = ["--data", f"pairs.{suffix}", "--input", "name", "--output", "code"]
-    outcome = ele("train", "number-words", *columns, *OWN, "-o", "run")
+    outcome = ele("train", "number-words", *columns, *OWN, "-o", "run", "--no-report")
     assert outcome.code == 0, outcome.err
     output = tomllib.loads((tmp_path / "run" / "config.toml").read_text())["output"]
     assert output["alphabet"] == ["x", "y", "z"]
     assert output["length"] == 7
     assert ele("evaluate", "run", "--json", "--decoder", "candidates").code == 0
-    assert (
-        table(
-            ele(
-                "predict",
-                "run",
-                "-",
-                stdin="the x 3\n",
-            ).out
-        )[0]["status"]
-        == "ok"
-    )
+    assert table(ele("predict", "run", "-", stdin="the x 3\n").out)[0]["status"] == "ok"
     described = ele("debug", "data", "number-words", *columns)
     assert "3 different" in described.out
 
@@ -232,7 +222,7 @@ def pairs(tmp_path):
 
 
 def test_own_data_need_only_the_name_of_an_output_space(ele, tmp_path, pairs):
-    outcome = ele("train", *pairs, "--output-space", "sequence", *OWN)
+    outcome = ele("train", *pairs, "--output-space", "sequence", *OWN, "--no-report")
     assert outcome.code == 0, outcome.err
     config = tomllib.loads((tmp_path / "runs" / "sequence-1" / "config.toml").read_text())
     assert config["output"]["name"] == "sequence"

@@ -131,13 +131,6 @@ def test_outputs_that_are_all_empty_are_a_data_error(tmp_path):
         load(write(tmp_path, "pairs.csv", [("a", "")] * 12))
 
 
-def test_extra_outputs_are_read_and_those_outside_the_space_left_out(tmp_path):
-    extra = tmp_path / "extra.txt"
-    extra.write_text("ab\nΩ\ncd\nabcdefgh\n")
-    prepared = load(write(tmp_path, "pairs.csv", PAIRS), extra=str(extra))
-    assert prepared.space.unpack(prepared.data.extra) == ["ab", "cd"]
-
-
 def test_nothing_to_train_on_is_a_configuration_error():
     with pytest.raises(ConfigError, match="nothing to train on"):
         prepare(configuration.load({"output": "sequence"}), Context())

@@ -102,7 +102,7 @@ def test_lines_that_need_a_gradient_are_left_out_where_there_is_none(run, monkey
 
 
 def test_a_line_that_the_surrogate_refuses_is_installed_but_left_out(run):
-    installed = ["candidates", "fgw-barycenter", "left-to-right", "pgd-random", "pgd-best", "search"]
+    installed = ["candidates", "fgw-barycenter", "pgd-random", "pgd-best", "search"]
     assert list(installed_lines(registry())) == installed
     assert "fgw-barycenter" not in lines_for(Run(run).model())
     error = ele(run, "--decoder", "fgw-barycenter").exception

@@ -6,12 +6,13 @@ import sys
 
 import numpy as np
 import pytest
+from columns import read_columns
 from scipy import sparse
 
 from ele_core.components.inputs.vector import VectorInput
 from ele_core.errors import DataError
 from ele_core.files.columns import cell_text
-from ele_core.files.tables import FIRST, read_columns
+from ele_core.files.tables import FIRST
 from ele_core.numerics.sparse_vectors import SparseColumn, SparseVector
 
 MATRIX = np.array([[0, 2, 0], [0, 0, 0], [1, 0, 3], [0, 0, 4]])

@@ -6,12 +6,13 @@ import json
 
 import numpy as np
 import pytest
+from columns import read_columns
 from scipy.sparse import csr_matrix, save_npz
 
 from ele_core.errors import DataError
 from ele_core.files.binary_tables import as_parquet
 from ele_core.files.columns import describe_columns
-from ele_core.files.tables import FIRST, LAST, Unreadable, input_places, read_columns, read_table
+from ele_core.files.tables import FIRST, LAST, Unreadable, input_places, read_table
 
 
 def write(folder, name, text):

@@ -26,7 +26,7 @@ from ele_core import (
 )
 from ele_core.components.regressors.neural import NeuralRegressor
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
-from ele_core.data.batches import ShuffledBatches, epoch_batches, shuffled
+from ele_core.data.batches import ShuffledBatches
 from ele_core.plugins import PluginInfo, registry
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot
@@ -228,20 +228,27 @@ def test_the_papers_two_stages_fit_from_sources_that_are_not_in_memory(spherical
     )
 
 
-def test_the_order_of_one_block_is_what_it_was_and_blocks_stay_together():
-    context = Context(3)
-    alone = epoch_batches((0, 50), 8, context, "stage", 1)
-    assert torch.equal(torch.cat(alone), torch.randperm(50, generator=context.generator("stage", "epoch", 1)))
-    for sizes in (None, torch.arange(200) % 7):
-        batches = epoch_batches(BLOCKS, 16, context, "stage", 1, sizes)
-        assert torch.equal(torch.cat(batches).sort().values, torch.arange(200))
-        assert len(batches) == sum(-(-(b - a) // 16) for a, b in pairwise(BLOCKS))
-        again = epoch_batches(BLOCKS, 16, Context(3), "stage", 1, sizes)
-        assert all(map(torch.equal, batches, again))
-    order = shuffled(BLOCKS, torch.Generator().manual_seed(0))
+def epoch(number: int, count: int, blocks: tuple[int, ...], sizes: Tensor | None = None) -> list[Tensor]:
+    """The batches of one of the first epochs, of `count` each."""
+    batches = ShuffledBatches(blocks[-1], 16, Context(3), "stage", sizes, blocks)
+    return [batches.draw() for _ in range((number + 1) * count)][number * count :]
+
+
+def test_the_order_of_one_block_is_a_permutation_by_seed_stage_and_epoch():
+    expected = torch.randperm(50, generator=Context(3).generator("stage", "epoch", 1))
+    assert torch.equal(torch.cat(epoch(1, 4, (0, 50))), expected)
+
+
+@pytest.mark.parametrize("sizes", [None, torch.arange(200) % 7])
+def test_an_epoch_gives_each_row_once_and_blocks_stay_together(sizes):
+    count = sum(-(-(b - a) // 16) for a, b in pairwise(BLOCKS))
+    batches = epoch(1, count, BLOCKS, sizes)
+    order = torch.cat(batches)
     assert torch.equal(order.sort().values, torch.arange(200))
     block = torch.bucketize(order, torch.tensor(BLOCKS[1:]), right=True)
     assert (block.diff() != 0).sum() == len(BLOCKS) - 2
+    assert all(map(torch.equal, batches, epoch(1, count, BLOCKS, sizes)))
+    assert not torch.equal(order, torch.cat(epoch(0, count, BLOCKS, sizes)))
 
 
 def test_a_position_among_blocks_can_be_saved():

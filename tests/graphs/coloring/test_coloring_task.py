@@ -9,7 +9,6 @@ import torch
 
 from ele_core import ConfigError, Context
 from ele_core.experiments.reproduce import find_study, make_plan
-from ele_core.testing import check_task
 from ele_graphs.coloring import task as coloring_task
 from ele_graphs.coloring.space import CellGraphSpace
 from ele_graphs.coloring.task import Coloring
@@ -28,10 +27,6 @@ def task(**options: int) -> Coloring:
 
 def space(max_nodes: int) -> CellGraphSpace:
     return CellGraphSpace(CellGraphSpace.Config(max_nodes=max_nodes))
-
-
-def test_the_task_keeps_every_law() -> None:
-    assert not [result for result in check_task(task()) if result.status == "failed"]
 
 
 def test_the_output_space_says_how_many_cells_there_are() -> None:

@@ -134,6 +134,18 @@ def test_zwitterions_without_charges_are_the_neutral_molecule_with_the_same_grap
     assert molecule.without_charges() == Molecule.from_smiles("NCC(=O)O")
 
 
+@pytest.mark.parametrize("charges", [False, True])
+@pytest.mark.parametrize("smiles", ["c1ccc2[nH]ccc2c1", "CC(=O)[O-]", "[CH2]C", "[13CH4]", "O=c1cc[nH]cc1"])
+def test_a_canonical_text_is_parsed_once_and_read_alike(smiles: str, charges: bool, monkeypatch) -> None:
+    parse, limits, parsed = rdkit_adapter.Chem.MolFromSmiles, Limits(charges=charges), []
+    own = rdkit_adapter.Chem.MolToSmiles(parse(smiles), isomericSmiles=False)
+    twice = read(f"{own} and its name", limits)
+    monkeypatch.setattr(rdkit_adapter.Chem, "MolFromSmiles", lambda text: parsed.append(text) or parse(text))
+    once = read(own, limits)
+    assert (once, once.dropped, once.unusual) == (twice, twice.dropped, twice.unusual)
+    assert parsed == [own]
+
+
 def test_molecules_are_hashable_values() -> None:
     assert {Molecule.from_smiles("OCC"), Molecule.from_smiles("CCO")} == {Molecule.from_smiles("C(C)O")}
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 
 import pytest
+from columns import read_columns
 from recording import Recorder
 
 from ele_core import DataError
 from ele_core import config as configuration
 from ele_core.data.objects import readers
 from ele_core.data.prepare import prepare
-from ele_core.files.tables import LAST, read_columns
+from ele_core.files.tables import LAST
 from ele_core.plugins import registry
 from ele_core.runtime.context import Context
 from ele_graphs.molecules.sdf import EXAMPLE, SdfReader

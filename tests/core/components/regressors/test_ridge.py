@@ -20,8 +20,8 @@ from ele_core.components.inputs.vector import VectorInput, Vectors
 from ele_core.components.regressors import measured, ridge
 from ele_core.components.regressors.ridge import SketchedRidgeRegressor
 from ele_core.errors import ConfigError, ModelError
-from ele_core.model.train import learn
 from ele_core.runtime.context import Context
+from ele_core.runtime.work import learn
 from ele_core.testing import LinearSurrogate
 
 
@@ -199,7 +199,12 @@ def test_a_stopped_regression_goes_on_to_the_same_end(monkeypatch):
     assert torch.equal(again.predict(packed), undisturbed.predict(packed))
 
 
-RIDGE = {"surrogate": {"name": "sketched-kernel"}, "regressor": {"name": "sketched-ridge"}}
+SMALL = {"size": 64}
+RIDGE = {
+    "surrogate": {"name": "sketched-kernel", "sketch": SMALL},
+    "regressor": {"name": "sketched-ridge", "sketch": SMALL},
+    "decoder": "candidates",
+}
 
 
 def test_a_loaded_model_predicts_the_same(pairs, tmp_path):
@@ -215,12 +220,12 @@ def test_it_learns_number_words_from_the_command_line(tmp_path):
         "task.size=400",
         "task.validation=40",
         "task.test=40",
-        "surrogate.name=sketched-kernel",
-        "regressor.name=sketched-ridge",
+        "surrogate={name='sketched-kernel', sketch={size=64}}",
+        "regressor={name='sketched-ridge', sketch={size=64}}",
         "decoder.name=candidates",
     ]
     sets = [word for option in options for word in ("--set", option)]
-    trained = CliRunner().invoke(cli, ["train", "number-words", "-o", str(tmp_path / "run"), *sets])
+    trained = CliRunner().invoke(cli, ["train", "number-words", "-o", str(tmp_path / "run"), "--no-report", *sets])
     assert trained.exit_code == 0, trained.output
     evaluated = CliRunner().invoke(cli, ["evaluate", str(tmp_path / "run")])
     assert evaluated.exit_code == 0, evaluated.output

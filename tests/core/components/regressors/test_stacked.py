@@ -224,8 +224,10 @@ def test_a_part_with_its_errors_is_one_of_its_ways_if_they_are_measured(name, mo
 def test_a_saved_model_loads_in_every_mode(tmp_path):
     words, digits = zip(*((spell(number), str(number)) for number in range(260)), strict=True)
     network = {"name": "neural", "backbone": {"name": "gru", "width": 4}, "training": {"epochs": 1}}
-    options = {"surrogate": {"dim": 8, "decisions": "none"}, "regressor": {"name": "stacked", "network": network}}
-    predictor = StructuredPredictor("sequence", **options).fit(words, digits)
+    stacked = {"name": "stacked", "network": network, "kernel": {"name": "sketched-ridge", "sketch": {"size": 32}}}
+    surrogate = {"dim": 8, "decisions": "none"}
+    predictor = StructuredPredictor("sequence", surrogate=surrogate, regressor=stacked, decoder="candidates")
+    predictor.fit(words, digits)
     modes = predictor.model_.regressor.modes
     assert len(modes) == len(MODES)
     for mode in modes:
