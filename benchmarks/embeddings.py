@@ -3,14 +3,15 @@
     python benchmarks/embeddings.py [--sets NAME …] [--sizes N …] [--seeds N …] [--output FILE]
 
 Only the embedding differs: the regression is kernel ridge, whose errors the energies weigh, and no network proposes
-structures. The sets, the pairs and what is measured are those of `learning_curves.py`, the record too.
+structures. The sets, the pairs and what is measured are those of `learning_curves.py`, the record too. What FILE holds
+already is not measured again.
 """
 
 import argparse
 import tempfile
 from pathlib import Path
 
-from learning_curves import SETS, TEST, drawn, measured, pool, save, written
+from learning_curves import SETS, TEST, drawn, measured, pool, recorded, save, written
 
 ALONE = ["regressor.writer=none", "regressor.blocks=none"]
 CONTRASTIVE = [
@@ -46,9 +47,11 @@ def main() -> None:
                 for embedding, options in EMBEDDINGS.items():
                     chosen = [*ALONE, *([] if name == "fingerprints" else ["regressor.aligned=none"]), *options]
                     chosen += [f"surrogate.encoder={ENCODERS[space]}"] if SPHERE[0] in options else []
+                    key = {"set": name, "pairs": size, "seed": seed, "options": chosen}
+                    if recorded(asked.output, key):
+                        continue
                     with tempfile.TemporaryDirectory() as folder:
                         config = written(space, drawn(pairs, seed)[: size + TEST], seed, chosen, Path(folder))
-                        key = {"set": name, "pairs": size, "seed": seed, "options": chosen}
                         save(asked.output, {**key, "embedding": embedding, **measured(config, Path(folder) / "run")})
 
 
