@@ -32,7 +32,11 @@ def listed(words: Sequence[str]) -> str:
 def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> str:
     """Rows of cells as lines, each column as wide as its widest cell; right-aligned from column `left` on."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    placed = [str.ljust if left is None or place < left else str.rjust for place in range(len(widths))]
-    return "\n".join(
-        "  ".join(put(*cell) for put, *cell in zip(placed, cells, widths, strict=True)).rstrip() for cells in rows
-    )
+
+    def line(cells: Sequence[str]) -> str:
+        placed = enumerate(zip(cells, widths, strict=True))
+        return "  ".join(
+            c.ljust(w) if left is None or place < left else c.rjust(w) for place, (c, w) in placed
+        ).rstrip()
+
+    return "\n".join(map(line, rows))

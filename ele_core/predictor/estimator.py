@@ -312,14 +312,9 @@ class StructuredPredictor:
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
-    @classmethod
-    def parameter_names(cls) -> list[str]:
-        """Return the names of the arguments of `__init__`."""
-        return list(inspect.signature(cls).parameters)
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments by name; with `deep` also every option of each component, with its value."""
-        values = {name: getattr(self, name) for name in self.parameter_names()}
+        values = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         if not deep:
             return values
         return {name: value for name, value in with_options(values, self.sections).items() if value is not UNSET}

@@ -16,7 +16,7 @@ from ele_core import config as configuration
 from ele_core.errors import InvalidInput, counted
 from ele_core.interfaces import InputSpace
 from ele_core.plugins import registry_of
-from ele_core.testing.common import COMMON, check_model_saves_and_loads, require_same_elsewhere
+from ele_core.testing.common import EVERY, require_same_elsewhere
 from ele_core.testing.output_spaces import SHARED_WITH_INPUTS, check_pack_gives_a_batch
 from ele_core.testing.output_structures import counts_of, require_drawing, same_counts
 from ele_core.testing.results import Broken, Check, CheckResult, NotApplicable, after, laws_in, require, run_checks
@@ -360,7 +360,7 @@ def check_input_other_processes_agree(inputs: Inputs) -> None:
     require_same_elsewhere(inputs, [inputs.format(value) for value in examples_of(inputs)])
 
 
-INPUT_CHECKS: tuple[Check, ...] = (*SHARED_WITH_INPUTS, *laws_in(globals()), *COMMON, check_model_saves_and_loads)
+INPUT_CHECKS: tuple[Check, ...] = (*SHARED_WITH_INPUTS, *laws_in(globals()), *EVERY)
 
 
 def check_input_space(inputs: Inputs, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
