@@ -248,7 +248,7 @@ class Predictions(Sequence[Prediction]):
         """Yield the cells of `rows`, with numbers as numbers and None for empty ones, and the position of the input."""
         columns = self.columns
         for place, each in enumerate(self):
-            found = [
+            found: list[tuple[str, float | None]] = [
                 (self.space.texts.format(obj), energy) for obj, energy in zip(each.objects, each.energies, strict=True)
             ]
             own = {**self._shared_cells(each), "input": input_text(each.input)}
