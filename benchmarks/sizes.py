@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ele_core.experiments.sweep.figure import STYLE, Look
+from ele_core.experiments.sweep import STYLE, look
 
 
 def main() -> None:
@@ -41,10 +41,10 @@ def draw(records: Sequence[dict[str, Any]], by: str, metric: str, file: Path) ->
         figure = Figure(figsize=(6.4, 3.4), layout="constrained")
         axes = figure.subplots()
         for place, record in enumerate(sorted(records, key=lambda each: (each["oracle"], each["decoder"]["name"]))):
-            groups, look = record["by_property"][by], Look.at(place)
+            groups, (colour, marker, _) = record["by_property"][by], look(place)
             values = [group["metrics"][metric] for group in groups]
             label = record["decoder"]["name"] + (" (oracle)" if record["oracle"] else "")
-            style = {"color": look.colour, "marker": look.marker, "linestyle": "--" if record["oracle"] else "-"}
+            style = {"color": colour, "marker": marker, "linestyle": "--" if record["oracle"] else "-"}
             axes.plot([group["value"] for group in groups], values, label=label, **style)
         axes.set(xlabel=by.replace("_", " "), ylabel=metric.replace("_", " "))
         if metric == "exact":

@@ -26,16 +26,15 @@ from ele_core import Context
 from ele_core.data.prepare import Prepared
 from ele_core.data.truths import Truths
 from ele_core.errors import EleError
-from ele_core.experiments.sweep.figure import STYLE
+from ele_core.experiments.sweep import STYLE
 from ele_core.files.atomic import write_text
 from ele_core.model.metrics import means, measure
 from ele_core.model.model import Model
 from ele_core.model.predict import Request, decode
 from ele_core.model.trust import judged
 from ele_core.model.trust.assess import COVERAGES, assess, assess_sets, cross_validated, set_line, share
-from ele_core.model.trust.calibration import properties_of
+from ele_core.model.trust.calibration import energy_of_truth, nearest_losses, properties_of, rank_of_truth
 from ele_core.model.trust.sets import Promise, prediction_sets
-from ele_core.model.trust.truths import energy_of_truth, nearest_losses, rank_of_truth
 from ele_core.numerics.conformal import examples_needed, group_of, merged_groups, threshold
 from ele_core.runs.run import Run
 from ele_core.runtime.context import pick_device

@@ -29,21 +29,10 @@ Beneath them:
     files        atomic writes, locks, archives, tables
     display      tables and pictures for notebooks
     errors       every error that ELE raises on purpose
-    upgrade      what plugins of earlier versions define or import that is gone
     extras       packages that a plain install does not bring
 """
 
 import lazy_loader
 
 __version__ = "0.2.0.dev0"
-_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def __getattr__(name: str) -> object:
-    try:
-        return _public(name)
-    except AttributeError:
-        from ele_core.upgrade import refuse_moved
-
-        refuse_moved(name)
-        raise
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ele_core.upgrade import refuse_replaced
-
 if TYPE_CHECKING:
     from ele_core.plugins.registry import Registry
 
@@ -35,7 +33,3 @@ class Component:
 
     def __init__(self, config: ComponentConfig | None = None) -> None:
         self.config = config if config is not None else self.Config()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        refuse_replaced(cls)

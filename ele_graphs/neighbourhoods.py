@@ -60,7 +60,6 @@ class NeighbourhoodEncoder(AdditiveEncoder):
 
     @classmethod
     def accepts(cls, space: OutputSpace[Any, Any]) -> None:
-        """Graph spaces only."""
         if not isinstance(space, GraphSpace):
             what = f"encoder neighbourhoods reads graphs, and {type(space).__name__} is not a space of graphs."
             raise ConfigError(

@@ -74,7 +74,6 @@ class RelationalEncoder(Encoder):
 
     @classmethod
     def accepts(cls, space: OutputSpace[Any, Any]) -> None:
-        """Graph spaces only."""
         if not isinstance(space, GraphSpace):
             what = f"encoder rgcn reads graphs, and {type(space).__name__} is not a space of graphs."
             raise ConfigError(

@@ -47,7 +47,6 @@ class ContextEncoder(AdditiveEncoder):
 
     @classmethod
     def accepts(cls, space: OutputSpace[Any, Any]) -> None:
-        """Sequences only."""
         if not isinstance(space, SequenceSpace):
             what = f"encoder 'contexts' reads sequences, not {type(space).__name__}."
             raise ConfigError(what, where="surrogate.encoder", fix="Use the encoder 'blocks' for any space.")

@@ -376,7 +376,8 @@ def source_or_data(on_error: str) -> Decorator:
             from ele_core.config import merge
 
             columns = {name: kwargs.pop(name) for name in ("input", "output", "on_error")}
-            columns["input"] = as_column(columns["input"])
+            given = columns["input"]
+            columns["input"] = given[0] if len(given) == 1 else given or None
             if data is None and source is not None and is_table(source):
                 source, data = None, source
             if data is None and any(columns.values()):
@@ -397,11 +398,6 @@ def source_or_data(on_error: str) -> Decorator:
         return merged
 
     return decorate
-
-
-def as_column(given: tuple[str, ...]) -> str | tuple[str, ...] | None:
-    """The columns of `--input`: None if there are none, a text if there is one."""
-    return given[0] if len(given) == 1 else given or None
 
 
 def chosen_source(source: str | None, output_space: str | None, data: str | None) -> str | dict[str, Any]:

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ele_core.cli import completion, options
+from ele_core.scaffold import PARTS, part_forms, write_plugin
 
 if TYPE_CHECKING:
     from ele_core.plugins import Registry
     from ele_core.types import Kind
-
-
-KINDS = ("output", "input", "backbone", "encoder", "decoder", "regressor", "proposer", "surrogate", "task")
-"""The kinds of component that a new plugin can begin with."""
 
 
 @click.command()
@@ -84,13 +81,13 @@ def show_component(registry: Registry, name: str, console: options.Console) -> N
 @click.argument("name")
 @click.option(
     "--kind",
-    type=click.Choice(KINDS),
+    type=click.Choice(PARTS),
     default="output",
     show_default=True,
     help="The component to begin with. An output space comes with a task to train it on.",
 )
 @click.option("-o", "--folder", metavar="FOLDER", help="Where to write the package [default: ele-NAME].")
-def new_plugin(name: str, kind: str, folder: str | None) -> None:
+def new_plugin(name: str, kind: Kind, folder: str | None) -> None:
     """Write a small plugin package to edit into your own.
 
     The package has a component called NAME, which can be installed, checked and used without changes, and its tests.
@@ -104,16 +101,13 @@ def new_plugin(name: str, kind: str, folder: str | None) -> None:
     ele train rankings -o run
     ele new-plugin dates --kind input
     """
-    from ele_core.scaffold import PARTS, write_plugin
-
     target = Path(folder or f"ele-{name}")
     files = write_plugin(name, target, kind)
     click.echo(f"Wrote {len(files)} files into {target}:")
     for file in files:
         click.echo(f"  {file}")
-    use = PARTS[kind].use.format(name=name) or f"ele train {name} -o {name}-run"
     place = shlex.quote(str(target))
-    commands = (f"pip install -e {place}", f"ele check {name}", use, f"pytest {place}")
+    commands = (f"pip install -e {place}", f"ele check {name}", part_forms(kind, name)["use"], f"pytest {place}")
     click.echo("Next:")
     for command in commands:
         click.echo(f"  {command}")

@@ -29,7 +29,14 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines, each column as wide as its widest cell."""
+def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> str:
+    """Rows of cells as lines, each column as wide as its widest cell; right-aligned from column `left` on."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)
+
+    def line(cells: Sequence[str]) -> str:
+        placed = enumerate(zip(cells, widths, strict=True))
+        return "  ".join(
+            c.ljust(w) if left is None or place < left else c.rjust(w) for place, (c, w) in placed
+        ).rstrip()
+
+    return "\n".join(map(line, rows))

@@ -140,7 +140,7 @@ def as_csv(
     writer = csv.writer(stream, delimiter=separator, lineterminator="\r\n")
     if header:
         writer.writerow(map(guarded, names))
-    writer.writerows([cell_of(row[name]) for name in names] for row in rows)
+    writer.writerows([guarded(cell) if isinstance(cell := row[name], str) else cell for name in names] for row in rows)
     return "".join(stream.lines)
 
 
@@ -153,11 +153,6 @@ class CsvLines:
     def write(self, line: str) -> None:
         """Append one row."""
         self.lines.append(f"{line[:-2]}\n")
-
-
-def cell_of(value: Any) -> Any:
-    """A value as the cell that is written for it."""
-    return guarded(value) if isinstance(value, str) else value
 
 
 Cells = tuple[Sequence[Cell], Sequence[int] | None]

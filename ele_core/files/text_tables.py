@@ -9,7 +9,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +76,8 @@ def read_separated(text: Iterable[str], file: str, suffix: str, keep: Keep, size
 
 def separated_rows(first: list[str], lines: Lines, separator: str, file: str) -> Iterator[tuple[int, list[str]]]:
     """Each row that is not blank, with the line at which it begins; `first` is the line already taken from `lines`."""
-
-    def all_lines() -> Iterator[str]:
-        yield from first
-        yield from lines
-
     start = 1
-    for row in csv.reader(all_lines(), delimiter=separator):
+    for row in csv.reader(chain(first, lines), delimiter=separator):
         if lines.cut:
             opened = lines.count - row[-1].count("\n") + lines.last.endswith("\n")
             fix = "Close it; inside a quoted cell write a quote as two quotes."

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ele_core.data.truths import Truths
+from ele_core.display.text import columns
 from ele_core.errors import ConfigError
 from ele_core.interfaces import OutputSpace
 from ele_core.runtime.blockwise import PLAIN, in_blocks
@@ -175,5 +176,4 @@ def as_lines(name: str, groups: Groups) -> list[str]:
         (f"{each['value']:g}", f"{each['examples']:,}", *(f"{value:.4f}" for value in each["metrics"].values()))
         for each in groups
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.rjust, row, widths)) for row in rows]
+    return columns(rows, left=0).splitlines()

@@ -16,9 +16,9 @@ from ele_core.files.columns import FIRST, Cell, Table
 from ele_core.model.constraints import combined
 from ele_core.model.model import Model
 from ele_core.model.results import Predictions
+from ele_core.model.trust.calibration import signals
 from ele_core.model.trust.judged import Trust, candidate_energies, without_confidence
 from ele_core.model.trust.sets import Promise, require_promise, sets_for
-from ele_core.model.trust.signals import signals
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_core.types import Candidates, Choice, Decoding

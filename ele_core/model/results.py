@@ -152,7 +152,8 @@ class Predictions(Sequence[Prediction]):
     def _at(self, places: Sequence[int]) -> list[Prediction]:
         """The predictions for the inputs at `places`: only their structures are unpacked."""
         rows = {place: self.row(place) for place in places if place not in self.refused}
-        energies = {place: self._energies(rows[place]) for place in rows}
+        listed = {place: self.decoding.energies[row].tolist() for place, row in rows.items()}
+        energies = {place: [energy for energy in own if energy < math.inf] for place, own in listed.items()}
         wanted = [rows[place] * self.decoding.top_k + rank for place in rows for rank in range(len(energies[place]))]
         objects = iter(self.space.unpack(self.decoding.structures[wanted]) if wanted else ())
         found = {place: [next(objects) for _ in energies[place]] for place in rows}
@@ -192,10 +193,6 @@ class Predictions(Sequence[Prediction]):
             self.input_space,
         )
 
-    def _energies(self, row: int) -> list[float]:
-        """The finite energies of a row of `decoding`."""
-        return [energy for energy in self.decoding.energies[row].tolist() if energy < float("inf")]
-
     @cached_property
     def _refused(self) -> list[int]:
         return sorted(self.refused)
@@ -224,7 +221,8 @@ class Predictions(Sequence[Prediction]):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of `rows`: those of trust only if it is known, `unlike_training` only if an input is unlike."""
-        return (*COLUMNS, *self.numbers[1:], *self._set_columns, *((UNLIKE,) if self.unlike_training else ()))
+        sets = () if self.sets is None else (SET_NOTE, SET) if self.list_sets else (SET_NOTE,)
+        return (*COLUMNS, *self.numbers[1:], *sets, *((UNLIKE,) if self.unlike_training else ()))
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -233,10 +231,6 @@ class Predictions(Sequence[Prediction]):
             return ("energy",)
         expected = (EXPECTED + name for name in self.trust.expected)
         return ("energy", CONFIDENCE, *expected, *((SET_SIZE,) if self.sets is not None else ()))
-
-    @property
-    def _set_columns(self) -> tuple[str, ...]:
-        return () if self.sets is None else (SET_NOTE, SET) if self.list_sets else (SET_NOTE,)
 
     def rows(self, input_text: Callable[[Any], str] = str) -> list[dict[str, str]]:
         """Return texts for a table, one mapping per structure: `input`, `prediction`, `energy`, `status`.
@@ -254,25 +248,15 @@ class Predictions(Sequence[Prediction]):
         """Yield the cells of `rows`, with numbers as numbers and None for empty ones, and the position of the input."""
         columns = self.columns
         for place, each in enumerate(self):
-            found = [
+            found: list[tuple[str, float | None]] = [
                 (self.space.texts.format(obj), energy) for obj, energy in zip(each.objects, each.energies, strict=True)
             ]
-            for rank, (prediction, energy) in enumerate(found or [("", None)]):
-                cells = {"input": input_text(each.input), "prediction": prediction, "energy": energy}
-                cells |= {"status": each.status, UNLIKE: each.unlike_training}
-                if rank == 0:
-                    cells |= self._trust_cells(each)
+            own = {**self._shared_cells(each), "input": input_text(each.input)}
+            own[SET] = BETWEEN.join(map(self.space.texts.format, each.set or ())) if self.list_sets else ""
+            for prediction, energy in found or [("", None)]:
+                cells = {**own, "prediction": prediction, "energy": energy}
                 yield place, {name: cells.get(name, None if name in self.numbers else "") for name in columns}
-
-    def _trust_cells(self, each: Prediction) -> dict[str, Any]:
-        """How far to trust a prediction."""
-        if each.confidence is None:
-            return {}
-        cells = {CONFIDENCE: each.confidence, **{EXPECTED + name: value for name, value in each.expected.items()}}
-        if each.set is None:
-            return cells
-        members = BETWEEN.join(map(self.space.texts.format, each.set)) if self.list_sets else ""
-        return {**cells, SET_SIZE: len(each.set), SET_NOTE: each.set_note, SET: members}
+                own = {name: own[name] for name in ("input", "status", UNLIKE)}  # trust is written once
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table, a row per structure: `input`, `rank`, `prediction` (the object), `energy`, `status`.
@@ -287,7 +271,7 @@ class Predictions(Sequence[Prediction]):
             what = "this needs the package pandas, which is not installed."
             raise ConfigError(what, where="to_dataframe", fix="Install it: pip install pandas") from None
         rows = [
-            {"rank": rank, "prediction": obj, "energy": energy, **self._table_cells(each)}
+            {"rank": rank, "prediction": obj, "energy": energy, **self._shared_cells(each)}
             for each in self
             for rank, (obj, energy) in enumerate(
                 zip(each.objects or [None], each.energies or [math.nan], strict=True), 1
@@ -296,7 +280,7 @@ class Predictions(Sequence[Prediction]):
         columns = (self.columns[0], "rank", *self.columns[1:])
         return pd.DataFrame({name: [row.get(name) for row in rows] for name in columns})
 
-    def _table_cells(self, each: Prediction) -> dict[str, Any]:
+    def _shared_cells(self, each: Prediction) -> dict[str, Any]:
         """What is the same for all structures of an input."""
         cells = {"input": each.input, "status": each.status, UNLIKE: each.unlike_training, CONFIDENCE: each.confidence}
         cells |= {EXPECTED + name: value for name, value in each.expected.items()}

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, TextIO
 from weakref import WeakKeyDictionary
 
@@ -117,18 +117,20 @@ def remember(component: type, origin: str) -> None:
             _origins[part] = origin
 
 
+def _origin(frame: FrameType) -> str | None:
+    """The origin of the component whose method runs in a frame."""
+    owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
+    return _origins.get(owner if isinstance(owner, type) else type(owner))
+
+
 def origin_of(error: BaseException) -> str | None:
     """Return the plugin, version and component in whose code an error was raised; None if there is none.
 
     The innermost method of a component in the traceback counts, whatever it called.
     """
     found = None
-    step: TracebackType | None = error.__traceback__
-    while step is not None:
-        owner = step.tb_frame.f_locals.get("self", step.tb_frame.f_locals.get("cls"))
-        kind = owner if isinstance(owner, type) else type(owner)
-        found = _origins.get(kind, found)
-        step = step.tb_next
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        found = _origin(frame) or found
     return found
 
 
@@ -137,11 +139,9 @@ def blamed() -> Iterator[None]:
     """Turn an unexpected error or an exit of a plugin's component into a `PluginError` that names it, and no other."""
     try:
         yield
-    except EleError:
-        raise
     except (Exception, SystemExit) as error:
-        origin = origin_of(error)
-        if origin is None or isinstance(error, OSError):
+        origin = None if isinstance(error, EleError | OSError) else origin_of(error)
+        if origin is None:
             raise
         raise PluginError(f"{reason_of(error).rstrip('.')}.", where=origin, fix=FIX) from error
 
@@ -169,14 +169,8 @@ class OwnOutput:
 
 def printing() -> str | None:
     """Return the plugin, version and component whose code is running; None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
-        found = _origins.get(owner if isinstance(owner, type) else type(owner))
-        if found is not None:
-            return found
-        frame = frame.f_back
-    return None
+    running = (_origin(frame) for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    return next(filter(None, running), None)
 
 
 @contextmanager
@@ -187,10 +181,9 @@ def noted() -> Iterator[None]:
     """
     try:
         yield
-    except SystemExit as error:
-        if (origin := origin_of(error)) is None:
+    except SystemExit:
+        with blamed():
             raise
-        raise PluginError(f"{reason_of(error).rstrip('.')}.", where=origin, fix=FIX) from error
     except Exception as error:
         origin = None if isinstance(error, EleError) else origin_of(error)
         note = f"Raised in {origin}."

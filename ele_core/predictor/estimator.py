@@ -7,6 +7,7 @@ import inspect
 import reprlib
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,9 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ele_core import config as configuration
-from ele_core.config.describe import BETWEEN, UNSET, changed
+from ele_core.config import RunConfig
+from ele_core.config.describe import BETWEEN, UNSET, changed, nested_options
+from ele_core.config.recipes import default_components
+from ele_core.config.resolve import Shape, over_default
 from ele_core.data.truths import packed_truths
-from ele_core.errors import ConfigError, DataError, counted
+from ele_core.errors import ConfigError, DataError, InvalidParameter, ModelError, counted
 from ele_core.model.evaluate import Evaluation, evaluate
 from ele_core.model.files import save_model
 from ele_core.model.loss import LearnedLoss, Reduction
@@ -29,7 +33,6 @@ from ele_core.model.trust.sets import promised
 from ele_core.numerics.nearest import squared_distances
 from ele_core.plugins import Registry, noted
 from ele_core.plugins import registry as installed
-from ele_core.predictor.parameters import not_fitted, outer_first, sklearn_tags, unknown_parameter, with_options
 from ele_core.predictor.values import Held, as_list, as_pairs, divided
 from ele_core.runs.run import Opened, open_model
 from ele_core.runs.training import fit
@@ -309,14 +312,9 @@ class StructuredPredictor:
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
-    @classmethod
-    def parameter_names(cls) -> list[str]:
-        """Return the names of the arguments of `__init__`."""
-        return list(inspect.signature(cls).parameters)
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments by name; with `deep` also every option of each component, with its value."""
-        values = {name: getattr(self, name) for name in self.parameter_names()}
+        values = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         if not deep:
             return values
         return {name: value for name, value in with_options(values, self.sections).items() if value is not UNSET}
@@ -360,7 +358,8 @@ class StructuredPredictor:
     def load(cls, folder: str | Path, *, device: str = "auto", registry: Registry | None = None) -> Self:
         """Load a fitted predictor from a folder that `save` or `ele train` wrote."""
         model = open_model(folder, registry).model(device=pick_device(device))
-        sections: dict[str, Any] = {name: as_section(getattr(model.config, name)) for name in cls.sections}
+        chosen: dict[str, Choice] = {name: getattr(model.config, name) for name in cls.sections}
+        sections: dict[str, Any] = {name: {"name": own.name, **own.options} for name, own in chosen.items()}
         share, seed = model.config.candidates.share, model.config.seed
         bound = model.config.constraints or None
         predictor = cls(**sections, constraints=bound, share=share, seed=seed, device=device, registry=registry)
@@ -399,11 +398,6 @@ class StructuredPredictor:
         return open_model(source, self.registry, "warm_start")
 
 
-def as_section(choice: Choice) -> dict[str, Any]:
-    """Return a `Choice` as a mapping, as users write it."""
-    return {"name": choice.name, **choice.options}
-
-
 def as_choice(section: Section | None) -> Choice | None:
     """Return a component that the user named as a `Choice`."""
     if section is None:
@@ -413,3 +407,59 @@ def as_choice(section: Section | None) -> Choice | None:
     if "name" not in section:
         raise ConfigError("a component needs a name.", where="decoder", fix='Write {"name": "pgd", …}.')
     return Choice(**section)
+
+
+def with_options(values: Mapping[str, Any], sections: Sequence[Kind]) -> dict[str, Any]:
+    """Return the arguments `values`, and beside each section the options of its component.
+
+    They have names such as `regressor__backbone__width`.
+    """
+    registry: Registry = values.get("registry") or installed()
+    found = dict(values)
+    components = default_components(values.get("recipe"), registry)
+    for name in sections:
+        chosen = values[name] is not None  # else by the data: its options can be set, but have no values yet
+        section = over_default(components.get(name, UNSET), values[name] if chosen else {})
+        inferred = Shape.of(RunConfig.model_fields[name]).inferred
+        nested = nested_options(name, section, registry, inferred=inferred)
+        found |= {f"{name}{BETWEEN}{path}": value if chosen else UNSET for path, value in nested}
+    return found
+
+
+def unknown_parameter(name: str, known: Mapping[str, Any], owner: str) -> InvalidParameter:
+    """Return the error for a parameter that the estimator `owner` does not have, with the nearest of the `known`."""
+    last = name.split(BETWEEN)[-1]
+    same = [each for each in known if each.split(BETWEEN)[-1] == last]
+    close = get_close_matches(name, same, n=1, cutoff=0) or get_close_matches(name, known, n=1)
+    advice = f"did you mean '{close[0]}'?" if close else "get_params() returns all names."
+    return InvalidParameter(f"Invalid parameter '{name}' of {owner};", fix=advice)
+
+
+def outer_first(name: str) -> tuple[int, bool]:
+    """Sort a component before its options, and the name of a component before its other options."""
+    *_, last = path = name.split(BETWEEN)
+    return len(path), last != "name"
+
+
+def sklearn_tags() -> Any:
+    """Return what scikit-learn asks of an estimator: this one needs outputs, and takes more than arrays."""
+    from sklearn.utils import InputTags, Tags, TargetTags
+
+    return Tags(
+        estimator_type=None,
+        target_tags=TargetTags(required=True),
+        input_tags=InputTags(string=True, sparse=True),
+        transformer_tags=None,
+        regressor_tags=None,
+        classifier_tags=None,
+    )
+
+
+def not_fitted(what: str) -> ModelError:
+    """Return the error for an estimator that is not fitted; if scikit-learn is installed, also its own."""
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return ModelError(what)
+    kind: type[ModelError] = type("NotFittedError", (ModelError, NotFittedError), {})
+    return kind(what)

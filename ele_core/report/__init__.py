@@ -14,8 +14,7 @@ from ele_core.model.evaluate import behind
 from ele_core.model.model import Model
 from ele_core.report.comparison import Comparison
 from ele_core.report.decoding import Affordable, ranks, trajectories, usable
-from ele_core.report.drawings import Drawings, examples
-from ele_core.report.embedding_maps import MOST, maps
+from ele_core.report.drawings import MOST, Drawings, examples, maps
 from ele_core.report.headline import Headline, advice, label, trust_of
 from ele_core.report.learning_curves import Curve, curves, deciding
 from ele_core.report.measured import Measured, Wanted, evaluate_missing, measured_before, metrics_of, outcome_of

@@ -122,7 +122,9 @@ class Affordable:
         """The number for a `part` of the page: at most that of the queries, at least `TIMED` if there are so many."""
         name = f"{part} {(decoder or model.config.decoder).name}"
         if name not in self.known:
-            self.known[name] = measured_count(model, queries, decoder, **options)
+            started = time.monotonic()
+            model.decode(queries[:TIMED], decoder, **options)
+            self.known[name] = int(SECONDS * TIMED / max(time.monotonic() - started, 1e-9))
         return min(len(queries), max(TIMED, self.known[name]))
 
     def save(self) -> None:
@@ -138,16 +140,6 @@ def kept_counts(file: Path) -> dict[str, dict[str, int]]:
         return {str(key): {str(part): int(count) for part, count in own.items()} for key, own in found.items()}
     except (ModelError, AttributeError, TypeError, ValueError, OverflowError):
         return {}
-
-
-def measured_count(
-    model: Model, queries: Tensor, decoder: Choice | None = None, *, top_k: int = 1, context: Context
-) -> int:
-    """How many queries can be decoded in `SECONDS`, judged by the first ones."""
-    started = time.monotonic()
-    model.decode(queries[:TIMED], decoder, top_k=top_k, context=context)
-    seconds = max(time.monotonic() - started, 1e-9) / TIMED
-    return int(SECONDS / seconds)
 
 
 MOST = 200

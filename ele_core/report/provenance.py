@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import platform
 from collections.abc import Mapping
@@ -20,22 +19,15 @@ from ele_core.runs.folder import IDENTITY, training_seconds
 from ele_core.runs.run import Run
 
 
-@dataclasses.dataclass(frozen=True)
-class Provenance:
-    """Facts as pairs of a name and a text, plugins, and the configuration by section."""
-
-    title: str
-    about: list[str]
-    """A line below the title."""
-    facts: list[tuple[str, str]]
-    plugins: list[dict[str, str]]
-    sections: dict[str, list[tuple[str, str]]]
-
-
-def provenance(run: Run, measured: Measured) -> Provenance:
-    """The title, the facts, the plugins and the configuration of a run."""
-    own = plugins(run, str(measured.outcome.decoder["name"]))
-    return Provenance(title(run), about(run), facts(run, measured), own, sections(run.config.model_dump(mode="json")))
+def provenance(run: Run, measured: Measured) -> dict[str, Any]:
+    """The title, a line below it, facts as pairs of a name and a text, plugins, and the configuration by section."""
+    return {
+        "title": title(run),
+        "about": about(run),
+        "facts": facts(run, measured),
+        "plugins": plugins(run, str(measured.outcome.decoder["name"])),
+        "sections": sections(run.config.model_dump(mode="json")),
+    }
 
 
 def title(run: Run) -> str:

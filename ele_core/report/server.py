@@ -149,12 +149,12 @@ class JsonHandler(BaseHTTPRequestHandler):
     server_version = "ELE"
     sys_version = ""
 
-    def respond(self, make: Callable[[], tuple[str, str]]) -> None:
-        """Send what `make` returns, a media type and a text, or the reason why the request is refused."""
+    def do_GET(self) -> None:  # the name that http.server calls
+        """Send what is asked for, or the reason why the request is refused."""
         self.unread = self.announced
         try:
             self.check()
-            status, (kind, text) = HTTPStatus.OK, make()
+            status, (kind, text) = HTTPStatus.OK, self.asked_for()
         except Refused as refused:
             status, kind, text = refused.status, "application/json", as_json({"error": str(refused)})
         body = text.encode()
@@ -167,6 +167,12 @@ class JsonHandler(BaseHTTPRequestHandler):
         left = min(self.unread or 0, DISCARDED)
         while left > 0 and (part := self.rfile.read1(left)):  # to close before would take the answer back
             left -= len(part)
+
+    do_POST = do_GET  # noqa: N815  # likewise
+
+    def asked_for(self) -> tuple[str, str]:
+        """The media type and the text of what is at the address of the request, by `command` and `path`."""
+        raise NotImplementedError
 
     def check(self) -> None:
         """Refuse requests for another host or from another page, if only this machine may ask."""
@@ -234,14 +240,6 @@ class PageHandler(JsonHandler):
 
     server: LocalServer
 
-    def do_GET(self) -> None:  # the name that http.server calls
-        """Send the page."""
-        self.respond(self._page)
-
-    def do_POST(self) -> None:
-        """Send an answer."""
-        self.respond(self._answer)
-
     def check(self) -> None:
         """Refuse requests for another host, from another page, or without the token."""
         super().check()
@@ -249,12 +247,10 @@ class PageHandler(JsonHandler):
         if not secrets.compare_digest(given.encode(), self.server.token.encode()):
             raise Refused(HTTPStatus.FORBIDDEN, "The address is not complete: open the one that `ele try` printed.")
 
-    def _page(self) -> tuple[str, str]:
-        if self.path != f"/{self.server.token}/":
-            raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
-        return "text/html", self.server.page
-
-    def _answer(self) -> tuple[str, str]:
-        if self.path != f"/{self.server.token}/answer":
-            raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
-        return self.answered(self.server.answer)
+    def asked_for(self) -> tuple[str, str]:
+        asked = self.command, self.path.removeprefix(f"/{self.server.token}")
+        if asked == ("GET", "/"):
+            return "text/html", self.server.page
+        if asked == ("POST", "/answer"):
+            return self.answered(self.server.answer)
+        raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")

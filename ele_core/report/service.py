@@ -243,14 +243,6 @@ class ServiceHandler(JsonHandler):
 
     server: ServiceServer
 
-    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
-        """Send what the model is, or that all is well."""
-        self.respond(self._told)
-
-    def do_POST(self) -> None:  # noqa: N802
-        """Send predictions."""
-        self.respond(self._predictions)
-
     def check(self) -> None:
         """Refuse requests without the token; on a loopback address also those for another host."""
         super().check()
@@ -261,17 +253,15 @@ class ServiceHandler(JsonHandler):
         if scheme.lower() != "bearer" or not known:
             raise Refused(HTTPStatus.UNAUTHORIZED, "Send the token of this server: Authorization: Bearer TOKEN.")
 
-    def _told(self) -> tuple[str, str]:
-        if self.path == "/health":
-            return "application/json", as_json({"status": "ok", "waiting": len(self.server.service.waiting)})
-        if self.path == "/model":
-            return "application/json", as_json(self.server.service.about())
+    def asked_for(self) -> tuple[str, str]:
+        service, asked = self.server.service, (self.command, self.path)
+        if asked == ("GET", "/health"):
+            return "application/json", as_json({"status": "ok", "waiting": len(service.waiting)})
+        if asked == ("GET", "/model"):
+            return "application/json", as_json(service.about())
+        if asked == ("POST", "/predict"):
+            return self.answered(service.respond)
         raise Refused(HTTPStatus.NOT_FOUND, ADDRESSES)
-
-    def _predictions(self) -> tuple[str, str]:
-        if self.path != "/predict":
-            raise Refused(HTTPStatus.NOT_FOUND, ADDRESSES)
-        return self.answered(self.server.service.respond)
 
 
 def is_loopback(host: str) -> bool:

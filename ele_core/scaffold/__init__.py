@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ele_core import __version__
 from ele_core.errors import ConfigError, PluginError
 from ele_core.files.atomic import new_folder
+from ele_core.plugins import HOOKS
+
+if TYPE_CHECKING:
+    from ele_core.types import Kind
 
 SHARED = {
     "pyproject.toml": "pyproject.toml",
@@ -38,69 +42,31 @@ COMPONENT = {
     "tests/test_{word}.py": "component.test.py",
 }
 """Each file of a package with one component, and its template."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """The component that a package provides, as its files spell it."""
-
-    what: str
-    hook: str
-    suffix: str
-    """The end of the name of its class."""
-    file: str
-    template: str
-    summary: str
-    use: str
-    """The command that uses it."""
-
-    @property
-    def article(self) -> str:
-        return "an" if self.what[0] in "aeiou" else "a"
-
-
-SET_BACKBONE = "ele train number-words --set regressor.backbone.name={name} -o run"
-PARTS: dict[str, Part] = {
-    "output": Part("output space", "ele_output_spaces", "Space", "space", "space.py", "Rows of labels.", ""),
-    "input": Part(
-        *("input space", "ele_input_spaces", "Input", "inputs", "input.py", "Texts as counts of words."),
-        "ele train my.toml --data pairs.csv --set input.name={name} -o run",
-    ),
-    "backbone": Part(
-        *("backbone", "ele_backbones", "Backbone", "backbone", "backbone.py", "Convolutions over tokens."), SET_BACKBONE
-    ),
-    "encoder": Part(
-        *("encoder", "ele_encoders", "Encoder", "encoder", "encoder.py", "A network on the sum of linear maps."),
-        "ele train number-words --set surrogate.encoder.name={name} -o run",
-    ),
-    "decoder": Part(
-        *("decoder", "ele_decoders", "Decoder", "decoder", "decoder.py", "Descent over neighbours of candidates."),
-        "ele train number-words --set decoder.name={name} -o run",
-    ),
-    "regressor": Part(
-        *("regressor", "ele_regressors", "Regressor", "regressor", "regressor.py", "Ridge regression on vectors."),
+TRAIN = "ele train number-words --set {} -o run"
+PARTS: dict[Kind, tuple[str, str]] = {
+    "output": ("Rows of labels.", "ele train {name} -o {name}-run"),
+    "input": ("Texts as counts of words.", "ele train my.toml --data pairs.csv --set input.name={name} -o run"),
+    "backbone": ("Convolutions over tokens.", TRAIN.format("regressor.backbone.name={name}")),
+    "encoder": ("A network on the sum of linear maps.", TRAIN.format("surrogate.encoder.name={name}")),
+    "decoder": ("Descent over neighbours of candidates.", TRAIN.format("decoder.name={name}")),
+    "regressor": (
+        "Ridge regression on vectors.",
         "ele train my.toml --data vectors.csv --set regressor.name={name} -o run",
     ),
-    "proposer": Part(
-        *("proposer", "ele_proposers", "Proposer", "proposer", "proposer.py", "Outputs of similar inputs."),
+    "proposer": (
+        "Outputs of similar inputs.",
         "ele train my.toml --data vectors.csv --set regressor.writer={name} -o run",
     ),
-    "surrogate": Part(
-        *("surrogate", "ele_surrogates", "Surrogate", "surrogate", "surrogate.py", "Labels divided by deviations."),
-        "ele train number-words --set surrogate.name={name} -o run",
-    ),
-    "task": Part(
-        *("task", "ele_tasks", "Task", "task", "only_task.py", "From letters spelt backwards to words."),
-        "ele train {name} -o run",
-    ),
+    "surrogate": ("Labels divided by deviations.", TRAIN.format("surrogate.name={name}")),
+    "task": ("From letters spelt backwards to words.", "ele train {name} -o run"),
 }
-"""What `--kind` may be. The package of an output space has a task as well."""
+"""What `--kind` may be: a summary of the component, and the command that uses it. An output space has a task too."""
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 40
 """The largest number of characters in a name."""
 
 
-def write_plugin(name: str, folder: Path, kind: str = "output") -> list[str]:
+def write_plugin(name: str, folder: Path, kind: Kind = "output") -> list[str]:
     """Write the package of the plugin `name` to `folder`, completely or not at all; return the paths of its files."""
     check_name(name)
     if folder.exists() or folder.is_symlink():
@@ -113,7 +79,7 @@ def write_plugin(name: str, folder: Path, kind: str = "output") -> list[str]:
     return list(written)
 
 
-def plugin_files(name: str, kind: str = "output") -> dict[str, str]:
+def plugin_files(name: str, kind: Kind = "output") -> dict[str, str]:
     """Return the files of the package with a component of this kind: path → text."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -124,9 +90,7 @@ def plugin_files(name: str, kind: str = "output") -> dict[str, str]:
         autoescape=False,  # the files are code, not HTML, and the name is checked
         keep_trailing_newline=True,
     )
-    part = PARTS[kind]
-    words = {**name_forms(name), **dataclasses.asdict(part), "article": part.article, "kind": kind}
-    words["use"] = part.use.format(name=name)
+    words = {**name_forms(name), **part_forms(kind, name)}
     sources = SPACE_AND_TASK if kind == "output" else COMPONENT
     return {
         path.format(**words): environment.get_template(source.format(**words)).render(words)
@@ -140,6 +104,23 @@ def name_forms(name: str) -> dict[str, str]:
     camel = "".join(part.capitalize() for part in name.split("-"))
     forms = {"name": name, "word": word, "words": name.replace("-", " "), "module": f"ele_{word}", "prefix": camel}
     return {**forms, "ele_version": __version__}
+
+
+def part_forms(kind: Kind, name: str) -> dict[str, str]:
+    """Return how the files spell the kind of a component, and what is particular to it."""
+    summary, use = PARTS[kind]
+    what = HOOKS[kind].singular
+    return {
+        "kind": kind,
+        "what": what,
+        "article": "an" if what[0] in "aeiou" else "a",
+        "hook": HOOKS[kind].name,
+        "suffix": "Space" if kind == "output" else kind.capitalize(),
+        "file": {"output": "space", "input": "inputs"}.get(kind, kind),
+        "template": "only_task.py" if kind == "task" else f"{kind}.py",
+        "summary": summary,
+        "use": use.format(name=name),
+    }
 
 
 def check_name(name: str) -> None:

@@ -12,7 +12,7 @@ import torch
 from ele_core.config import as_changes, as_table
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, InputSpace, OutputSpace, Surrogate
-from ele_core.plugins import HOOKS, Record, Registry, registry
+from ele_core.plugins import HOOKS, Registry, registry
 from ele_core.testing.decoders import DECODER_CHECKS
 from ele_core.testing.indexes import INDEX_CHECKS, built, sample_vectors
 from ele_core.testing.input_spaces import INPUT_CHECKS
@@ -234,9 +234,6 @@ def size(space: Space) -> int:
 def called(registry: Registry, partner: OutputSpace[Any, Any] | InputSpace[Any]) -> str:
     """The kind and the name of a partner, such as `output space sequence`."""
     kind: Kind = "output" if isinstance(partner, OutputSpace) else "input"
-    names = [name for name in registry.names(kind) if _is(registry.record(kind, name), type(partner))]
+    location = f"{type(partner).__module__}:{type(partner).__qualname__}"
+    names = [name for name in registry.names(kind) if registry.record(kind, name).location == location]
     return f"{HOOKS[kind].singular} {names[0] if names else type(partner).__name__}"
-
-
-def _is(record: Record, cls: type) -> bool:
-    return record.location == f"{cls.__module__}:{cls.__qualname__}"

@@ -374,3 +374,7 @@ def _is_installed(component: Component) -> bool:
     except NotApplicable:
         return False
     return True
+
+
+EVERY = (*COMMON, check_model_saves_and_loads)
+"""The laws of all components that are parts of a model."""

@@ -10,16 +10,11 @@ import pytest
 from ele_core.interfaces import Decoder, Encoder, Index, InputSpace, OutputSpace, Proposer, Regressor, Surrogate
 from ele_core.networks import Backbone
 from ele_core.sources import FileReader, Task
-from ele_core.testing.decoders import DECODER_CHECKS
-from ele_core.testing.indexes import INDEX_CHECKS, built, sample_vectors
-from ele_core.testing.input_spaces import INPUT_CHECKS
-from ele_core.testing.learners import REGRESSOR_CHECKS, SURROGATE_CHECKS, fitted_learner
-from ele_core.testing.networks import BACKBONE_CHECKS, ENCODER_CHECKS
-from ele_core.testing.output_structures import OUTPUT_CHECKS
-from ele_core.testing.proposers import PROPOSER_CHECKS
+from ele_core.testing.choosing import SUITES
+from ele_core.testing.indexes import built, sample_vectors
+from ele_core.testing.learners import fitted_learner
 from ele_core.testing.results import Check, CheckResult, judged, outcome_of, refuse_unknown
 from ele_core.testing.samples import LinearSurrogate, ready, sample_problem
-from ele_core.testing.tasks import READER_CHECKS, TASK_CHECKS
 from ele_core.types import Problem, StoredVectors
 
 
@@ -64,27 +59,35 @@ class Contract:
             raise result.error
 
 
-class OutputSpaceContract(Contract):
-    """Tests of every law of an output space; write `space`."""
-
-    checks = OUTPUT_CHECKS
+class OnSpace(Contract):
+    """What the contracts of components with an output space share."""
 
     def space(self) -> OutputSpace[Any, Any]:
-        """The space to check."""
-        raise NotImplementedError("write `def space(self)`, which returns the space to check")
+        """The output space: to check, or that the component works with."""
+        raise NotImplementedError("write `def space(self)`, which returns the output space")
+
+
+class OnInputs(Contract):
+    """What the contracts of components with an input space share."""
+
+    def inputs(self) -> InputSpace[Any]:
+        """The input space: to check, or that the component reads; it need not be fitted."""
+        raise NotImplementedError("write `def inputs(self)`, which returns the input space")
+
+
+class OutputSpaceContract(OnSpace):
+    """Tests of every law of an output space; write `space`."""
+
+    checks = SUITES["output"]
 
     def subject(self) -> Sequence[Any]:
         return (self.space(),)
 
 
-class EncoderContract(Contract):
+class EncoderContract(OnSpace):
     """Tests of every law of an encoder; write `space` and `encoder`."""
 
-    checks = ENCODER_CHECKS
-
-    def space(self) -> OutputSpace[Any, Any]:
-        """A space whose points the encoder reads."""
-        raise NotImplementedError("write `def space(self)`, which returns a space that the encoder accepts")
+    checks = SUITES["encoder"]
 
     def encoder(self, space: OutputSpace[Any, Any]) -> Encoder:
         """The encoder to check, built for `space`."""
@@ -95,27 +98,19 @@ class EncoderContract(Contract):
         return self.encoder(space), space
 
 
-class InputSpaceContract(Contract):
+class InputSpaceContract(OnInputs):
     """Tests of every law of an input space; write `inputs`."""
 
-    checks = INPUT_CHECKS
-
-    def inputs(self) -> InputSpace[Any]:
-        """The input space to check; it need not be fitted."""
-        raise NotImplementedError("write `def inputs(self)`, which returns the input space to check")
+    checks = SUITES["input"]
 
     def subject(self) -> Sequence[Any]:
         return (self.inputs(),)
 
 
-class BackboneContract(Contract):
+class BackboneContract(OnInputs):
     """Tests of every law of a backbone; write `inputs` and `backbone`."""
 
-    checks = BACKBONE_CHECKS
-
-    def inputs(self) -> InputSpace[Any]:
-        """An input space whose batches the backbone reads; it is fitted on its examples."""
-        raise NotImplementedError("write `def inputs(self)`, which returns an input space that the backbone accepts")
+    checks = SUITES["backbone"]
 
     def backbone(self, inputs: InputSpace[Any]) -> Backbone:
         """The backbone to check, built for the fitted `inputs`."""
@@ -126,14 +121,10 @@ class BackboneContract(Contract):
         return self.backbone(inputs), inputs
 
 
-class SurrogateContract(Contract):
+class SurrogateContract(OnSpace):
     """Tests of every law of a surrogate; write `space` and `surrogate`. A copy is fitted on a few structures."""
 
-    checks = SURROGATE_CHECKS
-
-    def space(self) -> OutputSpace[Any, Any]:
-        """The space of the structures."""
-        raise NotImplementedError("write `def space(self)`, which returns a space for the surrogate")
+    checks = SUITES["surrogate"]
 
     def surrogate(self, space: OutputSpace[Any, Any]) -> Surrogate:
         """The surrogate to check, with few steps of training."""
@@ -143,18 +134,10 @@ class SurrogateContract(Contract):
         return (fitted_learner(self.surrogate(self.space())),)
 
 
-class RegressorContract(Contract):
+class RegressorContract(OnInputs, OnSpace):
     """Tests of every law of a regressor; write `inputs`, `space` and `regressor`. A copy is fitted on a few pairs."""
 
-    checks = REGRESSOR_CHECKS
-
-    def inputs(self) -> InputSpace[Any]:
-        """An input space whose batches the regressor reads; it is fitted on its examples."""
-        raise NotImplementedError("write `def inputs(self)`, which returns an input space that the regressor accepts")
-
-    def space(self) -> OutputSpace[Any, Any]:
-        """The space of the structures."""
-        raise NotImplementedError("write `def space(self)`, which returns a space of outputs")
+    checks = SUITES["regressor"]
 
     def surrogate(self, space: OutputSpace[Any, Any]) -> Surrogate:
         """The surrogate to regress on; by default a fixed linear one."""
@@ -168,18 +151,10 @@ class RegressorContract(Contract):
         return (fitted_learner(self.regressor(ready(self.inputs()), self.surrogate(self.space()))),)
 
 
-class ProposerContract(Contract):
+class ProposerContract(OnInputs, OnSpace):
     """Tests of every law of a proposer; write `inputs`, `space` and `proposer`. A copy is fitted on a few pairs."""
 
-    checks = PROPOSER_CHECKS
-
-    def inputs(self) -> InputSpace[Any]:
-        """An input space whose batches the proposer reads; it is fitted on its examples."""
-        raise NotImplementedError("write `def inputs(self)`, which returns an input space that the proposer accepts")
-
-    def space(self) -> OutputSpace[Any, Any]:
-        """The space of the structures."""
-        raise NotImplementedError("write `def space(self)`, which returns a space of outputs")
+    checks = SUITES["proposer"]
 
     def proposer(self, inputs: InputSpace[Any], space: OutputSpace[Any, Any]) -> Proposer:
         """The proposer to check, with few steps of training."""
@@ -189,14 +164,10 @@ class ProposerContract(Contract):
         return (fitted_learner(self.proposer(ready(self.inputs()), self.space())),)
 
 
-class DecoderContract(Contract):
+class DecoderContract(OnSpace):
     """Tests of every law of a decoder; write `space` and `decoder`."""
 
-    checks = DECODER_CHECKS
-
-    def space(self) -> OutputSpace[Any, Any]:
-        """The space to decode in."""
-        raise NotImplementedError("write `def space(self)`, which returns a space to decode in")
+    checks = SUITES["decoder"]
 
     def problem(self) -> Problem:
         """The problem to decode; by default a few candidates under a fixed linear surrogate."""
@@ -213,7 +184,7 @@ class DecoderContract(Contract):
 class IndexContract(Contract):
     """Tests of every law of an index; write `index`."""
 
-    checks = INDEX_CHECKS
+    checks = SUITES["index"]
 
     def vectors(self) -> StoredVectors:
         """The vectors to search; by default a few thousand in groups."""
@@ -230,7 +201,7 @@ class IndexContract(Contract):
 class FileReaderContract(Contract):
     """Tests of every law of a file reader; write `reader`."""
 
-    checks = READER_CHECKS
+    checks = SUITES["reader"]
 
     def reader(self) -> FileReader:
         """The file reader to check."""
@@ -243,7 +214,7 @@ class FileReaderContract(Contract):
 class TaskContract(Contract):
     """Tests of every law of a task; write `task`."""
 
-    checks = TASK_CHECKS
+    checks = SUITES["task"]
 
     def task(self) -> Task:
         """The task to check, as small as it can be."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from ele_core.errors import ConfigError, EleError
 from ele_core.interfaces import Decoder, Learner
 from ele_core.runtime.context import Context
-from ele_core.testing.common import COMMON, check_model_saves_and_loads
+from ele_core.testing.common import EVERY
 from ele_core.testing.output_spaces import constrained
 from ele_core.testing.results import Broken, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
@@ -375,7 +375,7 @@ def scaled(problem: SampleProblem, scale: float, batch: object) -> SampleProblem
     return with_candidates(dataclasses.replace(problem, surrogate=surrogate), batch)
 
 
-DECODER_CHECKS = (*laws_in(globals(), "check_decod"), *COMMON, check_model_saves_and_loads)
+DECODER_CHECKS = (*laws_in(globals(), "check_decod"), *EVERY)
 
 
 def check_decoder(

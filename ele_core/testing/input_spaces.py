@@ -16,7 +16,7 @@ from ele_core import config as configuration
 from ele_core.errors import InvalidInput, counted
 from ele_core.interfaces import InputSpace
 from ele_core.plugins import registry_of
-from ele_core.testing.common import COMMON, check_model_saves_and_loads, require_same_elsewhere
+from ele_core.testing.common import EVERY, require_same_elsewhere
 from ele_core.testing.output_spaces import SHARED_WITH_INPUTS, check_pack_gives_a_batch
 from ele_core.testing.output_structures import counts_of, require_drawing, same_counts
 from ele_core.testing.results import Broken, Check, CheckResult, NotApplicable, after, laws_in, require, run_checks
@@ -222,7 +222,7 @@ def check_input_fits_anew(inputs: Inputs) -> None:
         batches = used.pack(half), fitted_on(inputs, half).pack(half)
         shapes = [{name: tuple(tensor.shape) for name, tensor in batch.named_tensors()} for batch in batches]
         require(
-            shapes[0] == shapes[1] and same_tensors(*batches),
+            same_tensors(*batches),
             f"a second `fit` keeps what the first has learned: batches are {shapes[0]} after it, {shapes[1]} anew",
         )
 
@@ -243,10 +243,7 @@ def check_input_packs_what_it_has_not_seen(inputs: Inputs) -> None:
             what = f"`pack` of {inputs.format(value)!r}, which `fit` has not seen, raises {type(error).__name__}"
             raise Broken(f"{what} ({error}), not InvalidInput") from error
     after_all = space.pack(seen)
-    same = all(tensor.shape == getattr(before, name).shape for name, tensor in after_all.named_tensors())
-    require(
-        same and same_tensors(before, after_all), "`pack` of other values changes how the training values are packed"
-    )
+    require(same_tensors(before, after_all), "`pack` of other values changes how the training values are packed")
 
 
 @after(check_input_fit_is_repeatable)
@@ -254,8 +251,10 @@ def check_input_fits_constant_values(inputs: Inputs) -> None:
     """`fit` on copies of one value gives finite batches."""
     value = examples_of(inputs)[0]
     for name, tensor in fitted_on(inputs, [value] * 4).pack([value]).named_tensors():
-        finite = not tensor.is_floating_point() or bool(tensor.isfinite().all())
-        require(finite, f"field '{name}' is not finite after `fit` on copies of one value: guard divisions by zero")
+        require(
+            tensor.isfinite().all(),
+            f"field '{name}' is not finite after `fit` on copies of one value: guard divisions by zero",
+        )
 
 
 @after(check_pack_gives_a_batch)
@@ -281,8 +280,7 @@ def require_finite_or_refused(pack: Callable[[Any], Any], value: Any, what: str)
     except InvalidInput:
         return
     for name, tensor in batch.named_tensors():
-        finite = not tensor.is_floating_point() or bool(tensor.isfinite().all())
-        require(finite, f"{what}: field '{name}' is not finite. Refuse it")
+        require(tensor.isfinite().all(), f"{what}: field '{name}' is not finite. Refuse it")
 
 
 def with_number(value: Any, number: float) -> Any | None:
@@ -311,9 +309,8 @@ def check_input_spaces_share_nothing(inputs: Inputs) -> None:
     before = first.pack(half)
     fitted_on(inputs, values[len(half) :] or values).pack(values[len(half) :] or values)
     after_all = first.pack(half)
-    same = all(tensor.shape == getattr(before, name).shape for name, tensor in after_all.named_tensors())
     require(
-        same and same_tensors(before, after_all),
+        same_tensors(before, after_all),
         "another input space, fitted on other values, changes how this one packs: keep no state on the class",
     )
 
@@ -360,7 +357,7 @@ def check_input_other_processes_agree(inputs: Inputs) -> None:
     require_same_elsewhere(inputs, [inputs.format(value) for value in examples_of(inputs)])
 
 
-INPUT_CHECKS: tuple[Check, ...] = (*SHARED_WITH_INPUTS, *laws_in(globals()), *COMMON, check_model_saves_and_loads)
+INPUT_CHECKS: tuple[Check, ...] = (*SHARED_WITH_INPUTS, *laws_in(globals()), *EVERY)
 
 
 def check_input_space(inputs: Inputs, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

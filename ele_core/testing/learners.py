@@ -12,7 +12,7 @@ from ele_core.components.inputs.text import TextInput
 from ele_core.energies import SquaredDistance
 from ele_core.interfaces import Proposer, Regressor, Surrogate
 from ele_core.runtime.context import Context
-from ele_core.testing.common import COMMON, check_model_saves_and_loads, repeated_values
+from ele_core.testing.common import EVERY, repeated_values
 from ele_core.testing.networks import (
     MANY,
     MAPPED,
@@ -271,13 +271,7 @@ def check_surrogate_fits_any_outputs(surrogate: Surrogate) -> None:
         require(same_state(usual.state(), other.state()), "`fit` learns only from the first output")
 
 
-SURROGATE_CHECKS: tuple[Check, ...] = (
-    *MAPPED,
-    *laws_in(globals(), "check_surrogate_"),
-    *FITTED,
-    *COMMON,
-    check_model_saves_and_loads,
-)
+SURROGATE_CHECKS: tuple[Check, ...] = (*MAPPED, *laws_in(globals(), "check_surrogate_"), *FITTED, *EVERY)
 
 
 def check_surrogate(surrogate: Surrogate, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:
@@ -375,13 +369,7 @@ def learned(regressor: Regressor, x: Any, y: Any, partner: Tensor, order: Tensor
     return predicted.double()
 
 
-REGRESSOR_CHECKS: tuple[Check, ...] = (
-    *MAPPED,
-    *FITTED,
-    *laws_in(globals(), "check_regressor_"),
-    *COMMON,
-    check_model_saves_and_loads,
-)
+REGRESSOR_CHECKS: tuple[Check, ...] = (*MAPPED, *FITTED, *laws_in(globals(), "check_regressor_"), *EVERY)
 
 
 def check_regressor(regressor: Regressor, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

@@ -14,7 +14,7 @@ from ele_core.energies import SquaredDistance
 from ele_core.errors import counted
 from ele_core.interfaces import Encoder, InputSpace, Proposer, Regressor, Surrogate
 from ele_core.networks import Backbone
-from ele_core.testing.common import COMMON, check_model_saves_and_loads
+from ele_core.testing.common import EVERY
 from ele_core.testing.results import Check, CheckResult, NotApplicable, after, laws_in, require, run_checks
 from ele_core.testing.samples import (
     Space,
@@ -376,21 +376,9 @@ def check_backbone_tells_inputs_apart(backbone: Backbone, inputs: InputSpace[Any
     )
 
 
-ENCODER_CHECKS: tuple[Check, ...] = (
-    *MAPPED,
-    *NETWORKS,
-    *laws_in(globals(), "check_encoder_"),
-    *COMMON,
-    check_model_saves_and_loads,
-)
+ENCODER_CHECKS: tuple[Check, ...] = (*MAPPED, *NETWORKS, *laws_in(globals(), "check_encoder_"), *EVERY)
 
-BACKBONE_CHECKS: tuple[Check, ...] = (
-    *MAPPED,
-    *NETWORKS,
-    *laws_in(globals(), "check_backbone_"),
-    *COMMON,
-    check_model_saves_and_loads,
-)
+BACKBONE_CHECKS: tuple[Check, ...] = (*MAPPED, *NETWORKS, *laws_in(globals(), "check_backbone_"), *EVERY)
 
 
 def check_encoder(

@@ -18,7 +18,7 @@ from ele_core.errors import EleError, InvalidOutput, counted
 from ele_core.interfaces import OutputSpace
 from ele_core.numerics.keys import hash_rows
 from ele_core.numerics.sparse import SparseRows
-from ele_core.testing.common import COMMON, check_model_saves_and_loads, require_same_elsewhere
+from ele_core.testing.common import EVERY, require_same_elsewhere
 from ele_core.testing.convex_sets import SET_CHECKS
 from ele_core.testing.output_spaces import (
     EXAMPLE_CHECKS,
@@ -620,7 +620,7 @@ def check_other_processes_agree(space: Space) -> None:
     require_same_elsewhere(space, [space.format(obj) for obj in objects_of(space, 24)])
 
 
-OUTPUT_CHECKS = (*EXAMPLE_CHECKS, *laws_in(globals()), *SET_CHECKS, *COMMON, check_model_saves_and_loads)
+OUTPUT_CHECKS = (*EXAMPLE_CHECKS, *laws_in(globals()), *SET_CHECKS, *EVERY)
 
 
 def check_output_space(space: Space, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

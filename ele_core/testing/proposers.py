@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ele_core.interfaces import Energy, Proposer
 from ele_core.numerics.keys import distinct
-from ele_core.testing.common import COMMON, check_model_saves_and_loads
+from ele_core.testing.common import EVERY
 from ele_core.testing.learners import FITTED, fit, fitted_learner, training_data
 from ele_core.testing.networks import MANY, MAPPED, check_state_is_complete, fresh_of, packed, restored, state_of
 from ele_core.testing.results import Broken, Check, CheckResult, NotApplicable, after, laws_in, require, run_checks
@@ -216,13 +216,7 @@ def check_proposer_learns_from_its_pairs(proposer: Proposer) -> None:
     require(missing <= count / 2, f"the truths of {missing} of {count} inputs are not proposed; if they should, {more}")
 
 
-PROPOSER_CHECKS: tuple[Check, ...] = (
-    *MAPPED,
-    *FITTED,
-    *laws_in(globals(), "check_proposer_"),
-    *COMMON,
-    check_model_saves_and_loads,
-)
+PROPOSER_CHECKS: tuple[Check, ...] = (*MAPPED, *FITTED, *laws_in(globals(), "check_proposer_"), *EVERY)
 
 
 def check_proposer(proposer: Proposer, expected_failures: Mapping[str, str] | None = None) -> list[CheckResult]:

@@ -100,8 +100,9 @@ def outcome_of(check: Check, subject: Sequence[Any], outcomes: dict[Check, Check
     """Run a check after those that it builds on, and return its result; `outcomes` caches results."""
     if check not in outcomes:
         earlier = (outcome_of(before, subject, outcomes) for before in _EARLIER.get(check, ()))
-        broken = next((each.name for each in earlier if _unanswered(each)), None)
-        outcomes[check] = _run(check, subject) if broken is None else _waiting(check, broken)
+        broken = next((each.name for each in earlier if each.status == "failed" or each.waits), None)
+        waits = CheckResult(check.__name__, "skipped", _WAITS.format(broken))
+        outcomes[check] = _run(check, subject) if broken is None else waits
     return outcomes[check]
 
 
@@ -143,12 +144,3 @@ def _run(check: Check, subject: Sequence[Any]) -> CheckResult:
     except Exception as error:  # a component of a plugin may raise anything
         return CheckResult(name, "failed", f"raised {type(error).__name__}: {error}", error)
     return CheckResult(name, "passed")
-
-
-def _waiting(check: Check, broken: str) -> CheckResult:
-    return CheckResult(check.__name__, "skipped", _WAITS.format(broken))
-
-
-def _unanswered(result: CheckResult) -> bool:
-    """Whether a check failed, or was skipped because an earlier one failed."""
-    return result.status == "failed" or result.waits

@@ -29,7 +29,6 @@ class ViewsRegressor(NeuralRegressor):
     config: Config
 
     def predict(self, inputs: Tensors) -> Tensor:
-        """Packed inputs → (B, dim), normalised if embeddings are."""
         if not isinstance(self.inputs, ImageInput) or not isinstance(inputs, Pictures):
             return super().predict(inputs)
         options = self.inputs.config

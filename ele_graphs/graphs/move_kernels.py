@@ -139,7 +139,7 @@ def list_moves(nodes: Codes, edges: Codes, law: Law, moves: Codes) -> int:
         spare[i] = capacities[nodes[i]] - used[i]
     sides = np.ones((size, size, size) if law.connected else (0, 0, 0), np.bool_)
     if law.connected:
-        find_sides(edges, sides)
+        find_sides(edges.copy(), sides)
     real = np.count_nonzero(nodes)
     n = 0
     for i in range(size):
@@ -265,32 +265,16 @@ def first_virtual(nodes: Codes) -> int:
 
 @compiled
 def find_sides(edges: Codes, sides: Flags) -> None:
-    """Fill sides[i, j] with the nodes connected to i without the edge i–j, for each edge."""
-    size = len(edges)
-    waiting = np.zeros(size, np.int64)
-    neighbours, degrees = np.zeros((size, size), np.int64), np.zeros(size, np.int64)
-    for i in range(size):
-        for j in range(size):
-            if edges[i, j] != 0:
-                neighbours[i, degrees[i]] = j
-                degrees[i] += 1
-    for i in range(size):
-        for k in range(degrees[i]):
-            j = neighbours[i, k]
-            reached = sides[i, j]
-            reached[:] = False
-            reached[i] = True
-            waiting[0] = i
-            todo = 1
-            while todo:
-                todo -= 1
-                node = waiting[todo]
-                for h in range(degrees[node]):
-                    other = neighbours[node, h]
-                    if not reached[other] and not (node == i and other == j):
-                        reached[other] = True
-                        waiting[todo] = other
-                        todo += 1
+    """Fill sides[i, j] with the nodes connected to i without the edge i–j, for each edge; `edges` are restored."""
+    waiting = np.zeros(len(edges), np.int64)
+    for i in range(len(edges)):
+        for j in range(len(edges)):
+            label = edges[i, j]
+            if label != 0:
+                sides[i, j] = False
+                edges[i, j] = 0
+                reach(edges, i, sides[i, j], waiting)
+                edges[i, j] = label
 
 
 @compiled

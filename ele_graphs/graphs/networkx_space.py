@@ -75,17 +75,14 @@ class PaddedGraphSpace(GraphSpace["nx.Graph[Any]"]):
 
     @property
     def node_labels(self) -> Sequence[Label]:
-        """From the configuration."""
         return self.config.node_labels
 
     @property
     def edge_labels(self) -> Sequence[Label]:
-        """From the configuration."""
         return self.config.edge_labels
 
     @property
     def max_nodes(self) -> int:
-        """From the configuration."""
         return self.config.max_nodes
 
     def pack(self, objects: Sequence[nx.Graph[Any]]) -> Graphs:

@@ -38,6 +38,7 @@ Y = TypeVar("Y")
 MAX_LABELS = 127  # a label and "nothing" fit into a signed byte
 MOVES_PER_NODE = 16
 """A graph has roughly so many moves for each of its nodes (measured at nine nodes)."""
+GED = "graph edit distance"
 MAX_NODES = 64  # the largest graph that the edit distance takes
 
 
@@ -174,20 +175,14 @@ class GraphSpace(OutputSpace[Y, Graphs]):
     def metrics(self) -> Sequence[Metric[Graphs]]:
         """Graph edit distance with and without edge labels, and the share of exact predictions."""
         return (
-            Metric("ged_with_edges", "min", self._with_edges, "graph edit distance, counting edge labels"),
-            Metric("ged_without_edges", "min", self._without_edges, "graph edit distance, ignoring edge labels"),
+            Metric("ged_with_edges", "min", lambda *pair: self._distances(*pair)[0], f"{GED}, counting edge labels"),
+            Metric("ged_without_edges", "min", lambda *pair: self._distances(*pair)[1], f"{GED}, ignoring edge labels"),
             self.exact_match,
         )
 
     def comparable(self, batch: Graphs) -> Graphs:
         """The graphs in the form in which `pack` writes them, for edit distances; by default they have only one."""
         return batch
-
-    def _with_edges(self, predicted: Graphs, true: Graphs) -> Bounded:
-        return self._distances(predicted, true)[0]
-
-    def _without_edges(self, predicted: Graphs, true: Graphs) -> Bounded:
-        return self._distances(predicted, true)[1]
 
     def _distances(self, predicted: Graphs, true: Graphs) -> tuple[Bounded, Bounded]:
         """The distances with and without edge labels; those of the same batches are measured once for both metrics.

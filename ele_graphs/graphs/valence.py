@@ -28,12 +28,8 @@ class Valence:
 
     def hold(self, graphs: Graphs) -> Tensor:
         """(B,) bool: whether each graph keeps the rules."""
-        kept = self.within_capacity(graphs)
+        kept = (self.weigh(graphs).sum(dim=2) <= self.limits(graphs)).all(dim=1)
         return kept & (component_counts(graphs) == 1) if self.connected else kept
-
-    def within_capacity(self, graphs: Graphs) -> Tensor:
-        """(B,) bool: whether no node has more edges than its label allows."""
-        return (self.weigh(graphs).sum(dim=2) <= self.limits(graphs)).all(dim=1)
 
     def weigh(self, graphs: Graphs) -> Tensor:
         """(B, m, m) int64: the weight of each edge."""

@@ -159,10 +159,6 @@ class AtomCounter:
         others = sum(number for element, number in wanted.counts.items() if element not in self.elements)
         return torch.tensor([*(wanted.counts.get(element, 0) for element in self.elements), wanted.charge]), others
 
-    def compositions(self, batch: Graphs) -> list[Composition]:
-        """The composition of each molecule."""
-        return [Composition(dict(zip(self.elements, row, strict=False)), row[-1]) for row in self(batch).tolist()]
-
     @cached_property
     def masses(self) -> Tensor:
         """(elements + 1,) float64: the mass of each element, and of the electron that a charge lacks."""
@@ -234,7 +230,8 @@ class MoleculeRules(Rules[Graphs]):
             found[rows[self._contains(batch[rows], constraint.substructure).to(rows.device)]] = 0
         if constraint.fingerprint is not None:
             known = self._bits(batch, constraint.fingerprint_radius, constraint.fingerprint_bits)
-            found += fingerprint_violation(known, frozenset(map(int, constraint.fingerprint.split()))).to(found.device)
+            wanted = frozenset(map(int, constraint.fingerprint.split()))
+            found += torch.tensor([len(bits ^ wanted) / 8 for bits in known]).to(found)  # an edit changes about eight
         return found
 
     def costly(self, constraint: MoleculeConstraint) -> bool:
@@ -251,8 +248,12 @@ class MoleculeRules(Rules[Graphs]):
                 MoleculeConstraint.model_validate({**other.model_dump(), **bits})
                 for other, bits in zip(rest, own, strict=True)
             ]
-        formulas = map(str, self.space.atom_counter.compositions(batch))
-        masses = (self.space.atom_counter(batch).double() @ self.space.atom_counter.masses.to(batch.device)).tolist()
+        counter = self.space.atom_counter
+        counts = counter(batch)
+        formulas = (
+            str(Composition(dict(zip(counter.elements, row, strict=False)), row[-1])) for row in counts.tolist()
+        )
+        masses = (counts.double() @ counter.masses.to(batch.device)).tolist()
         found = ({"formula": formula, "mass": mass} for formula, mass in zip(formulas, masses, strict=True))
         return [MoleculeConstraint.model_validate({name: own[name] for name in names}) for own in found]
 
@@ -268,11 +269,6 @@ class MoleculeRules(Rules[Graphs]):
         from ele_graphs.molecules.rdkit_adapter import morgan_bits
 
         return [morgan_bits(molecule.atoms, molecule.bonds, radius, bits) for molecule in self.space.unpack(batch)]
-
-
-def fingerprint_violation(known: Sequence[frozenset[int]], wanted: frozenset[int]) -> Tensor:
-    """(N,) floats: an eighth of the number of bits that differ, because an edit changes about eight."""
-    return torch.tensor([len(bits ^ wanted) / 8 for bits in known], dtype=torch.float32)
 
 
 def formula_violation(counts: Tensor, counter: AtomCounter, formula: str) -> Tensor:

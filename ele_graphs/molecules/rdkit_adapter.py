@@ -250,7 +250,9 @@ def assemble(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Che
     """Build a molecule without sanitising it: enough for drawing, whatever the valences."""
     molecule = Chem.RWMol()
     for label in atoms:
-        molecule.AddAtom(_atom(label))
+        atom = Chem.Atom(element_of(label))
+        atom.SetFormalCharge(charge_of(label))
+        molecule.AddAtom(atom)
     for i, j, name in bonds:
         molecule.AddBond(i, j, BOND_TYPES[name])
     return molecule.GetMol()
@@ -298,13 +300,20 @@ def is_molecule(obj: object) -> bool:
 def largest_valence(label: str) -> int:
     """Maximum number of bonds that RDKit accepts at an atom of an element and charge, at most 8."""
     with quiet():
-        return max((bonds for bonds in range(MOST_BONDS + 1) if _takes(label, bonds)), default=0)
+        return max((bonds for bonds, atom in enumerate(_with_bonds(label)) if atom is not None), default=0)
 
 
 def implied_hydrogens(label: str) -> list[int]:
     """The hydrogens at an atom of an element and charge with 0, 1, … 8 other bonds; 0 if these are too many."""
     with quiet():
-        return [_hydrogens(label, bonds) for bonds in range(MOST_BONDS + 1)]
+        return [0 if atom is None else atom.GetTotalNumHs() for atom in _with_bonds(label)]
+
+
+def _with_bonds(label: str) -> Iterator[Chem.Atom | None]:
+    """An atom with 0, 1, … 8 single bonds; None if RDKit does not accept it."""
+    for bonds in range(MOST_BONDS + 1):
+        molecule = assemble((label, *"C" * bonds), [(0, other + 1, "single") for other in range(bonds)])
+        yield molecule.GetAtomWithIdx(0) if _sanitised(molecule) else None
 
 
 def isotope_mass(element: str) -> float:
@@ -373,15 +382,10 @@ def _drawn(
         options.prepareMolsBeforeDrawing = False
         options.clearBackground = False
         options.setHighlightColour(HIGHLIGHT)
-        canvas.DrawMolecule(_kekulized(molecule), highlightAtoms=atoms, highlightBonds=bonds)
+        Chem.Kekulize(molecule, clearAromaticFlags=True)  # as in the graphs that are predicted
+        canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
         canvas.FinishDrawing()
         return canvas.GetDrawingText()
-
-
-def _kekulized(molecule: Chem.Mol) -> Chem.Mol:
-    """The molecule with the double bonds of its aromatic rings, as in the graphs that are predicted."""
-    Chem.Kekulize(molecule, clearAromaticFlags=True)
-    return molecule
 
 
 def _laid_out(molecule: Chem.Mol) -> Chem.Mol:
@@ -467,24 +471,6 @@ def _atoms(molecule: Chem.Mol) -> list[Chem.Atom]:
 def _bonds_of(molecule: Chem.Mol) -> list[Chem.Bond]:
     """The bonds by their index, likewise."""
     return [molecule.GetBondWithIdx(index) for index in range(molecule.GetNumBonds())]
-
-
-def _atom(label: str) -> Chem.Atom:
-    atom = Chem.Atom(element_of(label))
-    atom.SetFormalCharge(charge_of(label))
-    return atom
-
-
-def _takes(label: str, bonds: int) -> bool:
-    """Whether RDKit accepts an atom with so many single bonds."""
-    molecule = assemble((label, *"C" * bonds), [(0, other + 1, "single") for other in range(bonds)])
-    return _sanitised(molecule)
-
-
-def _hydrogens(label: str, bonds: int) -> int:
-    """The hydrogens at an atom with so many single bonds; 0 if RDKit does not accept it."""
-    molecule = assemble((label, *"C" * bonds), [(0, other + 1, "single") for other in range(bonds)])
-    return molecule.GetAtomWithIdx(0).GetTotalNumHs() if _sanitised(molecule) else 0
 
 
 def _has_charge(label: str) -> bool:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Self
@@ -58,8 +58,8 @@ def read_many(smiles: Iterable[str], limits: Limits, processes: int | None = Non
     texts = iter(smiles)
     head = list(islice(texts, IN_PROCESS))
     if processes == 0 or (processes is None and len(head) < IN_PROCESS):
-        return _numbered((block, read_block(block, limits)) for block in _blocks(_chain(head, texts)))
-    return _numbered(_in_parallel(_blocks(_chain(head, texts)), limits, processes or os.cpu_count() or 1))
+        return _numbered((block, read_block(block, limits)) for block in _blocks(chain(head, texts)))
+    return _numbered(_in_parallel(_blocks(chain(head, texts)), limits, processes or os.cpu_count() or 1))
 
 
 def read_block(smiles: Sequence[str], limits: Limits) -> list[Encoded | str]:
@@ -216,11 +216,6 @@ def _read_one(text: str, limits: Limits, encoder: CodeWriter) -> Encoded | str:
     except Exception as error:  # RDKit raises more than it documents, and one odd row must not end the run
         return f"RDKit failed: {type(error).__name__}: {error}"
     return reading.unusual[0] if reading.unusual else (reading.smiles, encoder.write(reading))
-
-
-def _chain(head: list[str], tail: Iterator[str]) -> Iterator[str]:
-    yield from head
-    yield from tail
 
 
 def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:

@@ -179,7 +179,6 @@ class SpectrumInput(InputSpace[Spectrum]):
         (folder / FILE).write_text(json.dumps(state), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
-        """Read what `save` wrote."""
         file = folder / FILE
         try:
             state = json.loads(file.read_text(encoding="utf-8"))

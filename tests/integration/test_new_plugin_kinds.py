@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ele_core.cli.plugins import KINDS
-from ele_core.scaffold import write_plugin
+from ele_core.scaffold import PARTS, write_plugin
 
 pytestmark = pytest.mark.pages
 
@@ -22,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def site(tmp_path_factory):
     """A folder on the path of a process, with a package of each kind but `output`, installed as pip would."""
     site = tmp_path_factory.mktemp("site")
-    for kind in KINDS[1:]:
+    for kind in [*PARTS][1:]:
         folder = site.parent / f"{site.name}-ele-my-{kind}"
         write_plugin(f"my-{kind}", folder, kind)
         module = f"ele_my_{kind}"
@@ -42,7 +41,7 @@ def run(site, *arguments):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("kind", [*PARTS][1:])
 def test_the_command_checks_it_and_no_law_is_broken(site, kind):
     options = ("--set", "size=200") if kind == "task" else ()
     done = run(site, "-W", "error", "-m", "ele_core", "check", f"my-{kind}", "--kind", kind, "--json", *options)

@@ -1,6 +1,7 @@
 """The public surface: docs, scaffold and examples import public names, our own plugins also documented internals."""
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ PUBLIC = {
 IMPORT = re.compile(r"^\s*((?:from|import) ele_core\b(?:[^\n(]*\([^)]*\)|.*))$", re.MULTILINE)
 DIRECTIVE = re.compile(r"^\.\. (?:auto|py:)\w+:: (?:ele_core\.)?([\w.]+)$", re.MULTILINE)
 API = ROOT / "docs" / "reference" / "api.md"
+UPGRADE = ROOT / "docs" / "reference" / "upgrade.md"
 MOST_NAMES = 63
 
 PLUGINS = [*ROOT.glob("ele_graphs/**/*.py"), *ROOT.glob("ele_sequences/**/*.py")]
@@ -114,3 +116,14 @@ def test_a_wheel_carries_the_lists_of_public_names():
     for stub in (ROOT / "ele_core" / "__init__.pyi", ROOT / "ele_graphs" / "__init__.pyi"):
         assert stub.exists()
         assert any(stub.match(pattern) for pattern in patterns)
+
+
+MOVED = re.search(r"^\| module \| names \|\n.*?\n\n", UPGRADE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("line", MOVED[0].strip().splitlines()[2:])
+def test_names_that_are_no_longer_public_are_in_the_modules_that_the_upgrade_page_names(line):
+    module, *names = re.findall(r"`([\w.]+)`", line)
+    assert names
+    assert not set(names) & set(ele_core.__all__)
+    assert [name for name in names if not hasattr(importlib.import_module(module), name)] == []

@@ -13,11 +13,9 @@ from ele_core.data.truths import Truths
 from ele_core.errors import DataError
 from ele_core.interfaces import OutputSpace
 from ele_core.model.metrics import by_properties
-from ele_core.model.trust.calibration import Calibration
+from ele_core.model.trust.calibration import NAMES, Calibration, rank_of_truth
 from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, prediction_sets
-from ele_core.model.trust.signals import NAMES
-from ele_core.model.trust.truths import rank_of_truth
 from ele_core.numerics.calibration_metrics import area_under_curve, calibration_error, reliability, risk_by_coverage
 from ele_core.numerics.conformal import most_coverage
 from ele_core.numerics.regression import fit_linear

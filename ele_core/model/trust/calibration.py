@@ -21,11 +21,91 @@ from ele_core.errors import DataError, ModelError, counted
 from ele_core.files.archive import brief, read_json, read_tensors, save_tensors
 from ele_core.files.atomic import write_text
 from ele_core.interfaces import OutputSpace
-from ele_core.model.trust.signals import NAMES, signals
-from ele_core.model.trust.truths import energy_of_truth, nearest_losses, rank_of_truth
 from ele_core.numerics.regression import LinearModel, fit_linear
 from ele_core.runtime.work import Snapshot, prefixed
-from ele_core.types import Choice, Decoding
+from ele_core.types import Choice, Decoding, Metric
+
+NAMES = ("energy", "margin", "ratio", "crowd", "candidate")
+"""The signals, in the order of the columns of `signals`. A higher value of each means less trust."""
+FAR = 10.0
+"""Structures that were not found count as this many times the typical energy away."""
+NEAR = 1e-3
+"""Energies below this share of the typical one are not distinguished."""
+
+
+def signals(energies: Tensor, candidate: Tensor | None, scale: float) -> Tensor:
+    """One row of signals per query: (B, 5), from the ascending energies (B, K) of the structures found.
+
+    `candidate` (B,) is the least energy of a candidate, None: not known. `scale` is a typical energy of an answer.
+
+    - energy: log of the energy of the answer;
+    - margin: minus the log of how much higher the energy of the next structure is;
+    - ratio: the energy of the answer divided by that of the next structure;
+    - crowd: the mean of this ratio over all further structures;
+    - candidate: the energy of the answer divided by that of the nearest candidate, 1 if this is the answer.
+    """
+    known = energies.double().nan_to_num(posinf=FAR * scale)
+    first = known[:, :1]
+    further = torch.where(energies[:, 1:].isinf(), first + FAR * scale, known[:, 1:])
+    floor = NEAR * scale
+    ratios = (first + floor) / (further + floor)
+    columns = [
+        (first[:, 0] + floor).log(),
+        -(further[:, 0] - first[:, 0] + floor).log(),
+        ratios[:, 0],
+        ratios.mean(dim=1),
+        torch.ones_like(first[:, 0]) if candidate is None else (first[:, 0] + floor) / (candidate.double() + floor),
+    ]
+    return torch.stack(columns, dim=1)
+
+
+RANKS = 5
+"""Structures of an input that are compared with its truth by a metric; further ones are not nearer by assumption."""
+
+
+def rank_of_truth(space: OutputSpace[Any, Any], found: Decoding, truths: Truths) -> Tensor:
+    """The place (B,) of the first right structure among those found for each input, counted from 0; −1: none is."""
+    k = found.top_k
+    keys = space.keys(found.structures).view(len(truths), k, -1)
+    same = (truths.of_examples(keys) == space.keys(truths.outputs)[:, None]).all(dim=2)
+    same &= truths.of_examples(found.energies.isfinite())
+    places = torch.where(same, torch.arange(k), k).amin(dim=1)
+    first = truths.best(places, "min")
+    return torch.where(first < k, first, -1)
+
+
+def energy_of_truth(found: Decoding, rank: Tensor) -> Tensor:
+    """The energy (B,) of the right structure at `rank` (B,); infinite if there is none."""
+    own = found.energies.gather(1, rank.clamp(min=0)[:, None])[:, 0].double()
+    return torch.where(rank >= 0, own, torch.inf)
+
+
+def nearest_losses(space: OutputSpace[Any, Any], found: Decoding, truths: Truths, metric: Metric[Any]) -> Tensor:
+    """The least value (B, K) of a metric among the first k structures of each input, for k from 1 to K.
+
+    The metric has direction `min`. Only structures before the first right one are compared, and only `RANKS` of them.
+    """
+    k, rank = found.top_k, rank_of_truth(space, found, truths)
+    losses = torch.empty(len(truths), k, dtype=torch.double)
+    current = torch.full((len(truths),), torch.inf, dtype=torch.double)
+    for place in range(k):
+        current = torch.where(rank == place, 0.0, current)
+        open_rows = ((current > 0) & found.energies[:, place].isfinite()).nonzero().flatten()
+        if place < RANKS and len(open_rows):
+            values = values_of(metric, found.structures[open_rows * k + place], truths, open_rows)
+            current[open_rows] = torch.minimum(current[open_rows], values)
+        losses[:, place] = current
+    return losses
+
+
+def values_of(metric: Metric[Any], predicted: Any, truths: Truths, rows: Tensor) -> Tensor:
+    """The best value of a metric over the truths of the examples `rows`, for one predicted structure each."""
+    place = torch.full((len(truths),), -1)
+    place[rows] = torch.arange(len(rows))
+    own = (place[truths.example] >= 0).nonzero().flatten()
+    chosen = Truths(truths.outputs[own], place[truths.example[own]])
+    return chosen.best(metric.worst_and_best(chosen.of_examples(predicted), chosen.outputs)[0].double().cpu(), "min")
+
 
 FILE, TENSORS = "calibration.json", "calibration.safetensors"
 FORMAT = 1

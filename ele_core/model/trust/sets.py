@@ -19,9 +19,8 @@ from ele_core.errors import ConfigError, DataError
 from ele_core.interfaces import OutputSpace
 from ele_core.model.metrics import property_of
 from ele_core.model.model import Model
-from ele_core.model.trust.calibration import Calibration
+from ele_core.model.trust.calibration import NAMES, Calibration
 from ele_core.model.trust.judged import Trust, without_confidence
-from ele_core.model.trust.signals import NAMES
 from ele_core.numerics.conformal import (
     examples_needed,
     group_of,

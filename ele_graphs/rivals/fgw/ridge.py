@@ -103,7 +103,6 @@ class FusedRidgeRegressor(Regressor):
         self.mapped, self.inverse, self.graphs = mapped, inverse, graphs
 
     def to(self, device: torch.device) -> Self:
-        """Move the learned tensors to `device`."""
         self.map.to(device)
         self.mapped, self.inverse, self.graphs = (t.to(device) for t in (self.mapped, self.inverse, self.graphs))
         return self

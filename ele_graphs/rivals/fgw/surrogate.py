@@ -138,7 +138,6 @@ class FusedSurrogate(Surrogate):
         return FusedEnergy(self, queries)
 
     def state(self) -> dict[str, Tensor]:
-        """Empty: nothing is learned."""
         return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
@@ -162,7 +161,6 @@ class FusedEnergy(QueryEnergy):
         return (values.reshape(len(structures), *weights.shape) * weights).sum(dim=2).T.contiguous()
 
     def of(self, batch: Any, owner: Tensor | None = None) -> Tensor:
-        """That of structure n and its query: (N,)."""
         weights, graphs = self.surrogate.layout.unpack(self.asked(owner))
         structures = self.surrogate.soften(batch).to(self.device)
         place = torch.arange(len(weights)).repeat_interleave(weights.shape[1])

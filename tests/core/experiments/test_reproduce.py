@@ -17,7 +17,7 @@ from ele_core.data.prepare import prepare
 from ele_core.display.text import in_words
 from ele_core.errors import ConfigError, DataError, Interrupted
 from ele_core.experiments import reproduce as module
-from ele_core.experiments.reproduce.paths import evenly
+from ele_core.experiments.reproduce import evenly
 from ele_core.experiments.reproduce.tables import escape
 from ele_core.experiments.study import Paths, Row, Scale, ShareSweep, Study, Table
 from ele_core.runs.folder import unfinished

@@ -15,8 +15,7 @@ from click.testing import CliRunner, Result
 from ele_core.cli import cli
 from ele_core.errors import ConfigError, DataError
 from ele_core.experiments import sweep as module
-from ele_core.experiments.sweep import SHARES, installed_lines, lines_for, percent, written
-from ele_core.experiments.sweep.figure import Look, figure
+from ele_core.experiments.sweep import SHARES, figure, installed_lines, lines_for, look, percent, written
 from ele_core.interfaces import Surrogate
 from ele_core.plugins import registry
 from ele_core.runs.run import Run
@@ -297,8 +296,9 @@ def test_the_help_names_every_share():
 
 
 def test_every_line_is_told_from_the_others_without_its_colour():
-    looks = [Look.at(place) for place in range(8)]
-    assert len({(look.marker, look.stroke) for look in looks}) == len({look.colour for look in looks}) == len(looks)
+    looks = [look(place) for place in range(8)]
+    assert len({own[1:] for own in looks}) == len(looks)
+    assert len({own[0] for own in looks}) == len(looks)
 
 
 def test_the_shipped_lines_look_as_they_always_did(run, tmp_path):

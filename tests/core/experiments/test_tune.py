@@ -19,8 +19,7 @@ from ele_core import config as configuration
 from ele_core.cli import cli
 from ele_core.errors import ConfigError, DataError, Interrupted, TrainingError
 from ele_core.experiments.ranges import Range, read_ranges
-from ele_core.experiments.tune import TuningSearch, kept
-from ele_core.experiments.tune.storage import next_trial
+from ele_core.experiments.tune import TuningSearch, kept, next_trial
 from ele_core.extras import how_to_install
 from ele_core.runs.run import Run
 from ele_core.runtime.monitor import Monitor
@@ -305,7 +304,7 @@ def test_a_trial_whose_process_died_does_not_count(monkeypatch):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr("ele_core.experiments.tune.storage.os.getpid", lambda: gone.pid)
+        elsewhere.setattr("ele_core.experiments.tune.os.getpid", lambda: gone.pid)
         next_trial(study_of(found), found.storage, found.ranges, 2, 0)
     monkeypatch.setattr("ele_core.experiments.tune.measured", lambda *_: 0.5)
     found.run(2, Monitor())

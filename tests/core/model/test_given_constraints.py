@@ -16,7 +16,7 @@ from ele_core.model.results import NOT_SATISFIED
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Snapshot, Work
 from ele_core.types import Decoding
-from ele_sequences.constraints import SequenceConstraint
+from ele_sequences.space import SequenceConstraint
 
 INPUTS = ["one", "twenty", "thirty-one"]
 

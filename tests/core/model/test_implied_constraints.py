@@ -30,8 +30,7 @@ from ele_core.runs.calibrate import calibrate_run
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import Monitor
 from ele_core.types import Candidates, Problem
-from ele_sequences.constraints import SequenceConstraint
-from ele_sequences.space import SequenceSpace
+from ele_sequences.space import SequenceConstraint, SequenceSpace
 
 WORDS = {"length": "@words"}
 PARTS: dict[str, Any] = {"surrogate": "parts", "regressor": "nearest-input", "decoder": "candidates"}

@@ -13,6 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from fakes import GOOD, FakeDecoder, Site, fake_registry, stub
+from mistakes.bases import Labels
 
 import ele_core.cli
 from ele_core.cli.plugins import plugins as plugins_command
@@ -21,7 +22,7 @@ from ele_core.experiments.sweep import installed_lines
 from ele_core.interfaces import Decoder, Encoder, InputSpace, OutputSpace, Regressor, Surrogate
 from ele_core.networks import Backbone
 from ele_core.plugins import Record, Registry, hookimpl
-from ele_core.plugins.contained import blamed, contained, noted
+from ele_core.plugins.contained import blamed, contained, noted, remember
 from ele_core.sources import Task
 from ele_core.testing.common import section_of
 from ele_core.types import Variant
@@ -350,3 +351,14 @@ def test_it_is_refused_when_the_configuration_is_read() -> None:
     registry.register(Plugin(), "wrong")
     with pytest.raises(PluginError, match=r"__init__\(config, space\) that cannot be called with \(config\): missing"):
         resolve("decoder", "wrong", "decoder", registry)
+
+
+def test_an_error_of_a_part_names_the_plugin_of_its_space() -> None:
+    class Drawn(Labels):
+        class Show(Labels.Show):
+            def render(self, obj: Any, against: Any = None) -> Any:
+                raise KeyError("ink")
+
+    remember(Drawn, "plugin ele-ink 1.0, output space 'drawn'")
+    with pytest.raises(PluginError, match="ele-ink"), blamed():
+        Drawn(Drawn.Config(labels=("a", "b"))).show.render(["a"])

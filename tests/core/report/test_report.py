@@ -19,8 +19,7 @@ from ele_core.errors import Interrupted, ModelError
 from ele_core.report import COUNTS, FILE, Wanted, split_for, write_report
 from ele_core.report.comparison import Comparison, compare, decided, short_names
 from ele_core.report.decoding import Affordable, Ranks, interleaved, ranks
-from ele_core.report.drawings import Drawings, as_plain, choose
-from ele_core.report.embedding_maps import maps, principal
+from ele_core.report.drawings import Drawings, as_plain, choose, maps, principal
 from ele_core.report.headline import advice
 from ele_core.report.learning_curves import Curve, curves, deciding, duration
 from ele_core.report.measured import Measured, worst_first

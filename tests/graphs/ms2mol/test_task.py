@@ -17,8 +17,7 @@ from ele_core.testing import check_task
 from ele_graphs.graphs.networkx_space import PaddedGraphSpace
 from ele_graphs.molecules.rdkit_adapter import scaffold
 from ele_graphs.molecules.space import MoleculeSpace
-from ele_graphs.ms2mol.library import TEST, TRAIN, by_hash, by_scaffold
-from ele_graphs.ms2mol.task import ELEMENTS, SpectrumToMolecule
+from ele_graphs.ms2mol.task import ELEMENTS, TEST, TRAIN, SpectrumToMolecule, by_hash, by_scaffold
 
 SPACE = MoleculeSpace(MoleculeSpace.Config(elements=ELEMENTS, max_atoms=12, charges="labels", resonance=True))
 SMILES = [

@@ -19,8 +19,7 @@ from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
 from ele_core.testing import SampleProblem
 from ele_core.types import Candidates, Decoding
-from ele_sequences.constraints import SequenceConstraint
-from ele_sequences.space import SequenceSpace
+from ele_sequences.space import SequenceConstraint, SequenceSpace
 
 DECODERS = (
     CandidatesDecoder(),

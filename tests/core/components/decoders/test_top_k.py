@@ -15,7 +15,7 @@ from ele_core.components.decoders.search import SearchDecoder
 from ele_core.interfaces import Decoder
 from ele_core.runtime.context import Context
 from ele_core.testing import SampleProblem
-from ele_sequences.constraints import SequenceConstraint
+from ele_sequences.space import SequenceConstraint
 
 DECODERS = {
     "candidates": CandidatesDecoder(),

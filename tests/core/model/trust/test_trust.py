@@ -18,11 +18,20 @@ from ele_core import AnyOf, Context, StructuredPredictor
 from ele_core.data.truths import Truths
 from ele_core.errors import ConfigError, DataError, ModelError
 from ele_core.model.predict import predict_texts
-from ele_core.model.trust.calibration import ARRAYS, FILE, PLAIN, TENSORS, fit_calibration, read_calibration
+from ele_core.model.trust.calibration import (
+    ARRAYS,
+    FILE,
+    NAMES,
+    PLAIN,
+    TENSORS,
+    fit_calibration,
+    nearest_losses,
+    rank_of_truth,
+    read_calibration,
+    signals,
+)
 from ele_core.model.trust.judged import Trust
 from ele_core.model.trust.sets import Promise, prediction_sets
-from ele_core.model.trust.signals import NAMES, signals
-from ele_core.model.trust.truths import nearest_losses, rank_of_truth
 from ele_core.types import Decoding
 
 INPUTS = 60
