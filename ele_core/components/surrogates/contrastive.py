@@ -16,6 +16,7 @@ from ele_core.components.sketching import NEGLIGIBLE
 from ele_core.components.surrogates.decisions import DECISIONS, LEAST_PAIRS, DecisionTraining, train_on_decisions
 from ele_core.components.surrogates.losses import ContrastiveLoss
 from ele_core.components.surrogates.mining import MinedBatches
+from ele_core.components.training.chunks import in_chunks
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.energies import SquaredDistance
@@ -75,6 +76,9 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         training: Training | None = Training(batch_size=512, epochs=10)
         """How the encoder is trained on outputs alone; None: it keeps its random weights, which serve encoders that add
         up parts."""
+        chunk: int | None = Field(None, ge=1)
+        """Structures encoded at once in a step of training on outputs, each twice: for batches that do not fit into
+        memory; None: the whole batch, once. The gradient is the same, that of all negatives of the batch."""
         decisions: DecisionTraining | None = None
         """How the encoder is then trained with the pairs, so that truths win against their moves; None: it is not. Only
         if not `spherical`, and with at least 200 pairs."""
@@ -144,14 +148,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
     ) -> None:
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             batch = outputs[rows]
-            points = self.space.relax(batch), self.space.relax(self.space.augment(batch, generator))
-            anchors, views = (self.embed_at(self._soften(point, generator).to(context.device)) for point in points)
-            keys = self.space.keys(batch)
-            all_keys = context.processes.gather(keys)
-            first = context.processes.first(len(batch))
-            negative = different(keys, all_keys).to(context.device)
-            anchors, views = self.compared(anchors, views)
-            return self.config.loss(anchors, context.processes.gather_with_gradient(views), negative, first)
+            return self.losses(batch, self.space.augment(batch, generator), generator, context)
 
         optimise(
             self.encoder,
@@ -164,6 +161,23 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             stage=stage,
             steps=steps,
         )
+
+    def losses(self, batch: Any, views: Any, generator: Generator, context: Context) -> Tensor:
+        """The loss (B,) of each structure with its view, among the views of the batches of all processes."""
+        processes, chunk = context.processes, self.config.chunk
+        points = self.space.relax(batch), self.space.relax(views)
+        soft = (self._soften(point, generator).to(context.device) for point in points)
+        anchors, own = self.compared(*(in_chunks(self.embed_at, point, chunk) for point in soft))
+        everyone = processes.gather_with_gradient(own)
+        keys = self.space.keys(batch)
+        all_keys, first = processes.gather(keys), processes.first(len(batch))
+
+        def losses(rows: Tensor) -> Tensor:
+            start = int(rows[0])
+            negative = different(keys[rows], all_keys).to(context.device)
+            return self.config.loss(anchors[start : start + len(rows)], everyone, negative, first + start)
+
+        return in_chunks(losses, torch.arange(len(batch)), chunk)
 
     def compared(self, anchors: Tensor, views: Tensor) -> tuple[Tensor, Tensor]:
         """Both in a form whose inner products the loss compares: ⟨a, v⟩ − ‖v‖²/2 = (‖a‖² − ‖a − v‖²)/2 off the sphere.
