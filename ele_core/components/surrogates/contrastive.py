@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import torch
 from pydantic import Field
@@ -27,6 +27,7 @@ from ele_core.numerics.sparse import PartEnergies, signs
 from ele_core.optional import PartMoves
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import device_of
 from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
 OUTLINE, CURVATURE, SCALE = "outline", "outline_curvature", "embedding_scale"
@@ -142,6 +143,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             self.outline = Outline.fitted(self.space, outputs, self.embed(outputs))
         else:
             self.outline = NearOutline.fitted_to_moves(self.space, outputs, self.embed)
+        self.outline.to(device_of(self.encoder))
 
     def _train(
         self, outputs: Any, training: Training, evaluate: Any, context: Context, stage: Stage, steps: int | None
@@ -207,7 +209,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim), on the unit sphere if `spherical`."""
-        device = next(self.encoder.parameters()).device
+        device = device_of(self.encoder)
         parts = [batch.to(device)] if len(batch) == 0 else (chunk.to(device) for chunk in batch.chunks(CHUNK))
         with torch.no_grad():
             return torch.cat([self._placed(self.encoder.encode(part)) for part in parts])
@@ -238,6 +240,12 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             self.outline = Outline.empty(self.dim) if outline is None else Outline.restored(outline, self.dim)
             if not self.spherical and len(self.outline.weight):
                 self.outline = NearOutline.completed(self.outline, curved)
+
+    def to(self, device: torch.device) -> Self:
+        """Move the encoder and the linear model."""
+        if self.outline is not None:
+            self.outline.to(device)
+        return super().to(device)
 
     def embed_at(self, point: Any) -> Tensor:
         """Points → (B, dim), on the unit sphere if `spherical`, differentiable in the point."""
@@ -336,6 +344,11 @@ class Outline:
             raise damaged("the estimate of energies from parts does not fit the embedding.")
         return cls(weight)
 
+    def to(self, device: torch.device) -> Self:
+        """Move W to `device`."""
+        self.weight = self.weight.to(device)
+        return self
+
     def energies(self, queries: Tensor) -> PartEnergies | None:
         """The estimate for each query (B, dim); None if it was never fitted."""
         if not len(self.weight):
@@ -383,7 +396,7 @@ class NearOutline(Outline):
         """The estimate for structures that are a move away from structure i, for query i (B, dim)."""
         kappa = self.curvature.item()
         slope = 2 * (embeddings - queries) @ self.weight.to(queries).T
-        parts = _projected(space, structures.to("cpu")).to(queries)
+        parts = _projected(space, structures).to(queries)
         return PartEnergies((slope - 2 * kappa * parts) / math.sqrt(WIDTH), kappa)
 
 
