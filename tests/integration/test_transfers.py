@@ -13,7 +13,7 @@ from ele_core.components.decoders.search import BeamSearch, SearchDecoder
 from ele_core.components.surrogates import contrastive
 from ele_core.components.surrogates.contrastive import ContrastiveSurrogate
 from ele_core.runtime.context import Context
-from ele_core.runtime.device import seeded
+from ele_core.runtime.device import CPU, seeded
 from ele_core.types import Candidates, Choice, Problem
 from ele_graphs.graphs import space as graph_space
 from ele_graphs.molecules.space import MoleculeSpace
@@ -60,8 +60,9 @@ def transfers(decoder, trained) -> tuple[Counter[str], Counter[str], object]:
         seen.copies.clear()
         seen.waits.clear()
         found = decoded(decoder, surrogate, outputs, queries.to(DEVICE))
-    surrogate.to(torch.device("cpu"))
-    return seen.copies, seen.waits, found
+        copies, waits = seen.copies.copy(), seen.waits.copy()
+        surrogate.to(CPU)
+    return copies, waits, found
 
 
 def pgd(steps: int) -> GradientDecoder:
