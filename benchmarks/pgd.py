@@ -28,7 +28,8 @@ from ele_core.components.decoders.gradient import Descent, GradientDecoder, Walk
 from ele_core.files.atomic import write_text
 from ele_core.model.metrics import measure
 from ele_core.runs.run import Run
-from ele_core.runtime.context import Context, pick_device
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_core.types import Problem
 

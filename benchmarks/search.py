@@ -16,7 +16,8 @@ from common import machine, parser_of, show, today
 
 from ele_core.components.decoders.search import SearchDecoder
 from ele_core.runs.run import Run
-from ele_core.runtime.context import Context, pick_device
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_core.types import Problem
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from ele_core import Context
 from ele_core.numerics.keys import hash_rows
 from ele_core.runs.run import Run
-from ele_core.runtime.context import pick_device
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
 
 

@@ -37,7 +37,7 @@ from ele_core.model.trust.calibration import energy_of_truth, nearest_losses, pr
 from ele_core.model.trust.sets import Promise, prediction_sets
 from ele_core.numerics.conformal import examples_needed, group_of, merged_groups, threshold
 from ele_core.runs.run import Run
-from ele_core.runtime.context import pick_device
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_core.types import Choice
 

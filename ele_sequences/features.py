@@ -41,7 +41,7 @@ def sequence_features(tokens: Tensor, symbols: int) -> SparseRows:
         (triples, 0.4 * present),
         _places(tokens, position, present),
         _places(tokens, (ends - 1 - position).clamp(min=0), present),
-        (ends + torch.tensor([-1, 0, 1], device=tokens.device), LENGTH * ends.new_tensor([[0.6, 1.0, 0.6]]).float()),
+        (ends + torch.arange(-1, 2, device=tokens.device), LENGTH * ends.new_tensor([[0.6, 1.0, 0.6]]).float()),
     ]
     kinds = [mix(mix(keys) + kind) for kind, (keys, _) in enumerate(parts)]
     values = [weight.expand(count, -1).float() for _, weight in parts]

@@ -188,7 +188,7 @@ class Console:
             return
         from ele_core import config as configuration
         from ele_core.runs.training import versions
-        from ele_core.runtime.context import pick_device
+        from ele_core.runtime.device import pick_device
 
         click.echo(", ".join(f"{name} {version}" for name, version in versions(config).items()), err=True)
         shown = f"device: {pick_device(config.device)}\n{configuration.dump(config)}"

@@ -29,6 +29,7 @@ from ele_core.extras import installed, missing
 from ele_core.model.evaluate import copied
 from ele_core.model.metrics import means, measure
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import seeded
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.work import Work
 
@@ -290,8 +291,7 @@ class Attention(Rival):
     def trained(self, level: Level, train: Written, held_out: Written, seconds: float, context: Context) -> Trained:
         """Train a network on these tokens for at most so many seconds."""
         started = time.process_time()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(context.own_seed("attention", self.width, *level))
+        with seeded(context.own_seed("attention", self.width, *level)):
             writer = Writer.new(train, level, self)
             right = self.fit(writer, train, held_out, seconds, context)
         return Trained(writer, right, time.process_time() - started)

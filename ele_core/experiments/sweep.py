@@ -29,7 +29,8 @@ from ele_core.model.model import Model
 from ele_core.plugins import Registry
 from ele_core.runs.measurements import Measurement, measurement, read_measurements, write_measurements
 from ele_core.runs.run import Run
-from ele_core.runtime.context import Context, pick_device
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.monitor import Monitor
 from ele_core.types import Choice, Metric, Variant
 

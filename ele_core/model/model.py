@@ -23,6 +23,7 @@ from ele_core.numerics.keys import distinct, ranks
 from ele_core.numerics.tensors import Tensors
 from ele_core.runtime.blockwise import AsTensors, in_blocks
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import CPU, seeded
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import Candidates, Choice, Decoding, Problem, Trace
@@ -45,7 +46,7 @@ class Model:
     surrogate: Surrogate
     regressor: Regressor
     candidates: Candidates | None = None
-    device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
+    device: torch.device = CPU
     calibration: Calibration | None = None
     """The calibrated confidence of predictions; None: not calibrated."""
     seed: int = 0
@@ -59,8 +60,7 @@ class Model:
     def build(cls, config: RunConfig, space: OutputSpace[Any, Any], inputs: InputSpace[Any], seed: int) -> Model:
         """Create the components with weights initialised from `seed`; `inputs` must be fitted."""
         registry = config.registry
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             surrogate: Surrogate = registry.create("surrogate", config.surrogate, space, path="surrogate")
             regressor: Regressor = registry.create("regressor", config.regressor, inputs, surrogate, path="regressor")
         model = cls(config, space, inputs, surrogate, regressor, seed=seed)
@@ -158,8 +158,7 @@ class Model:
         """
         key = choice.model_dump_json()
         if key not in self.decoders:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self.seed)
+            with seeded(self.seed):
                 made: Decoder = self.config.registry.create("decoder", choice, path="decoder")
             if isinstance(made, Learner) and choice.name in self.fitted:
                 made.restore(self.fitted[choice.name].state())
@@ -189,7 +188,7 @@ class Model:
             what = f"a loss to train with needs a gradient, which surrogate '{name}' does not have."
             fix = "Train with a differentiable surrogate, such as --set surrogate=contrastive."
             raise ConfigError(what, where="surrogate", fix=fix)
-        with torch.random.fork_rng(devices=[]):  # the first weights are drawn, and replaced
+        with seeded(self.seed):  # the first weights are drawn, and replaced
             own: Surrogate = self.config.registry.create(
                 "surrogate", self.config.surrogate, self.space, path="surrogate"
             )

@@ -5,12 +5,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 Index = slice | Tensor | Sequence[int]
+
+
+@lru_cache(maxsize=256)
+def constant(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor of fixed values, sent to each device once; write nothing into it."""
+    return torch.tensor(values, dtype=dtype, device=device)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

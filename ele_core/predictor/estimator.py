@@ -36,7 +36,8 @@ from ele_core.plugins import registry as installed
 from ele_core.predictor.values import Held, as_list, as_pairs, divided
 from ele_core.runs.run import Opened, open_model
 from ele_core.runs.training import fit
-from ele_core.runtime.context import Context, pick_device
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import process_group
 from ele_core.runtime.monitor import Callback, Callbacks, ConsoleMonitor, Monitor, with_callbacks
 from ele_core.types import Choice, Kind

@@ -22,7 +22,8 @@ from ele_core.report.page import render
 from ele_core.report.provenance import provenance
 from ele_core.runs.measurements import load_all
 from ele_core.runs.run import Run
-from ele_core.runtime.context import Context, pick_device
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 

@@ -27,7 +27,8 @@ from ele_core.runs.measurements import MeasuredBaselines, Settings, StoredEvalua
 from ele_core.runs.resumable import resumable, work_key
 from ele_core.runs.training import resume, start
 from ele_core.runtime.checkpoint import EVERY
-from ele_core.runtime.context import Context, pick_device
+from ele_core.runtime.context import Context
+from ele_core.runtime.device import pick_device
 from ele_core.runtime.distributed import Processes, process_group
 from ele_core.runtime.monitor import Callback, Monitor, with_callbacks
 from ele_core.sources import Task

@@ -7,8 +7,8 @@ import hashlib
 
 import torch
 
-from ele_core.errors import ConfigError
-from ele_core.runtime.distributed import Processes, local_device
+from ele_core.runtime.device import CPU
+from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
 from ele_core.runtime.work import Work
 
@@ -18,7 +18,7 @@ class Context:
     """The environment of training and decoding. Random numbers are a pure function of the seed and a name."""
 
     seed: int = 0
-    device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
+    device: torch.device = CPU
     monitor: Monitor = dataclasses.field(default_factory=Monitor)
     work: Work = dataclasses.field(default_factory=Work)
     processes: Processes = dataclasses.field(default_factory=Processes)
@@ -39,17 +39,3 @@ class Context:
         """A 63-bit seed for the purpose `name`."""
         text = "/".join(map(str, (self.seed, *name)))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
-
-
-def pick_device(name: str) -> torch.device:
-    """The device called `name`, if it can be used; `auto` is the first GPU if there is one, else the CPU."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    name = local_device(name)
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"'{name}' cannot be used: {reason}", where="device", fix="Use auto, cpu or cuda.") from None
-    return device

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ele_core.errors import EleError, ProcessError
 from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.device import between_processes
 from ele_core.runtime.launchers import group_size
 from ele_core.runtime.work import as_bytes, from_bytes
 
@@ -241,8 +242,7 @@ def the_group() -> Group:
         shared.set_timeout(TIMEOUT)
         store = dist.PrefixStore(f"ele/{attempt(shared, rank, count)}", shared)  # type: ignore[attr-defined]
         if not dist.is_initialized():
-            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-            dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
+            dist.init_process_group(between_processes(), store=store, rank=rank, world_size=count, timeout=TIMEOUT)
             atexit.register(dist.destroy_process_group)
     except RuntimeError as error:
         what = f"could not join the other processes: {str(error).splitlines()[0]}."
@@ -298,15 +298,6 @@ def serialised(tensors: Mapping[str, Tensor]) -> Tensor:
     """Named tensors as bytes."""
     stored = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     return torch.frombuffer(bytearray(save_bytes(stored)), dtype=torch.uint8)
-
-
-def local_device(name: str) -> str:
-    """The device called `name`; `cuda` is this process's own GPU if several processes share a machine.
-
-    A launcher may show each process only its own GPU, which is then number 0.
-    """
-    rank, seen = os.environ.get("LOCAL_RANK"), torch.cuda.device_count() if name == "cuda" else 0
-    return f"cuda:{int(rank) % seen}" if seen and rank is not None else name
 
 
 def environment(rank: int, count: int, address: str, port: int) -> Sequence[tuple[str, str]]:

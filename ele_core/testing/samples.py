@@ -17,6 +17,7 @@ from ele_core.component import ComponentConfig
 from ele_core.interfaces import Energy, InputSpace, OutputSpace, Surrogate
 from ele_core.numerics.keys import distinct
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import seeded as global_seeded
 from ele_core.testing.results import Broken, require
 from ele_core.types import Candidates, Problem, TrainingData
 
@@ -35,8 +36,7 @@ def seeded(seed: int = SEED) -> Generator:
 @contextmanager
 def fixed_weights(seed: int = SEED) -> Iterator[None]:
     """Seed torch's global generator inside the context, and restore it afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seeded(seed):
         yield
 
 
@@ -204,8 +204,7 @@ UNUSUAL = 0x5EED_0F_C8EC5
 def unusual_generators(seed: int = UNUSUAL) -> Iterator[None]:
     """Seed the global generators with an unusual number, and restore them afterwards."""
     python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seeded(seed):
         np.random.seed(seed % (1 << 32))
         random.seed(seed)
         try:

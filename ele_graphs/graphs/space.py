@@ -57,6 +57,8 @@ class GraphMoves(PartMoves[Graphs]):
 
     def best(self, batch: Graphs, estimate: PartEnergies, limit: int) -> tuple[Graphs, Tensor]:
         """The `limit` best by an estimate, compiled if that is worth it."""
+        if not pays(len(batch) * MOVES_PER_NODE, batch.max_nodes):
+            return super().best(batch, estimate, limit)
         rules = self.space.valence
         kept = torch.ones(len(batch), dtype=torch.bool) if rules is None else rules.hold(batch).cpu()
         if not pays(int(kept.sum()) * MOVES_PER_NODE, batch.max_nodes):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ele_core.numerics.tensors import constant
 from ele_graphs.graphs.batch import Graphs, component_counts, components, keep_nodes
 
 
@@ -33,11 +34,11 @@ class Valence:
 
     def weigh(self, graphs: Graphs) -> Tensor:
         """(B, m, m) int64: the weight of each edge."""
-        return torch.tensor(self.weights, device=graphs.device)[graphs.edges.long()]
+        return constant(self.weights, torch.long, graphs.device)[graphs.edges.long()]
 
     def limits(self, graphs: Graphs) -> Tensor:
         """(B, m) int64: the maximum total weight of the edges of each node."""
-        return torch.tensor(self.capacities, device=graphs.device)[graphs.nodes.long()]
+        return constant(self.capacities, torch.long, graphs.device)[graphs.nodes.long()]
 
 
 def legal_edits(graphs: Graphs, rules: Valence) -> tuple[Tensor, ...]:
@@ -45,8 +46,8 @@ def legal_edits(graphs: Graphs, rules: Valence) -> tuple[Tensor, ...]:
 
     The result of such an edit keeps all rules if its graph does.
     """
-    weights = torch.tensor(rules.weights, device=graphs.device)
-    capacities = torch.tensor(rules.capacities, device=graphs.device)[1:]
+    weights = constant(rules.weights, torch.long, graphs.device)
+    capacities = constant(rules.capacities, torch.long, graphs.device)[1:]
     weight, limit = rules.weigh(graphs), rules.limits(graphs)
     used = weight.sum(dim=2)
     spare = limit - used
@@ -161,12 +162,12 @@ def _with_a_node(graphs: Graphs, point: Graphs) -> Graphs:
 def _lightened(graphs: Graphs, likely: Tensor, rules: Valence) -> Graphs:
     """Lower the edges of overloaded nodes, at each node one at a time, until no node is overloaded."""
     edges, limit = graphs.edges.clone(), rules.limits(graphs)
-    lower = _next_lower(rules.weights).to(edges)
+    lower = constant(_next_lower(rules.weights), edges.dtype, edges.device)
     rows = torch.arange(len(graphs), device=graphs.device)
     while len(rows):
         part = Graphs(graphs.nodes[rows], edges[rows])
         over = rules.weigh(part).sum(dim=2) > limit[rows]
-        still = over.any(dim=1)
+        still = over.any(dim=1).nonzero().flatten()
         rows, part, over = rows[still], part[still], over[still]
         edges[rows] = torch.where(_weakest(part, likely[rows], over), lower[part.edges.long()], part.edges)
     return graphs.replace(edges=edges)
@@ -184,12 +185,12 @@ def _weakest(graphs: Graphs, likely: Tensor, over: Tensor) -> Tensor:
     return chance.isfinite() & (least | ~over[:, :, None]) & (least.transpose(1, 2) | ~over[:, None, :])
 
 
-def _next_lower(weights: tuple[int, ...]) -> Tensor:
-    """(S,) the edge label of the next lower weight."""
+def _next_lower(weights: tuple[int, ...]) -> tuple[int, ...]:
+    """For each edge label the one of the next lower weight."""
     lower = [
         max((w, label) for label, w in enumerate(weights) if w < weight) if weight else (0, 0) for weight in weights
     ]
-    return torch.tensor([label for _, label in lower])
+    return tuple(label for _, label in lower)
 
 
 def _largest_component(graphs: Graphs) -> Tensor:

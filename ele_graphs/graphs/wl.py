@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ele_core import SparseRows
 from ele_core.numerics.keys import mix
+from ele_core.numerics.tensors import constant
 from ele_graphs.graphs.batch import Graphs, keep_nodes, without_loose_edges
 from ele_graphs.graphs.keys import edge_weights, refined
 
@@ -35,9 +36,9 @@ class PartKinds:
     """The label of a triple edge; a node with one is not such a node."""
 
     @property
-    def weights(self) -> list[float]:
+    def weights(self) -> tuple[float, ...]:
         """The weights of neighbourhoods of 0, 1, … edges: wide ones are rare, and a small edit changes many of them."""
-        return [1.0 if depth <= RADIUS else FAR for depth in range(self.radius + 1)]
+        return tuple(1.0 if depth <= RADIUS else FAR for depth in range(self.radius + 1))
 
 
 def wl_features(graphs: Graphs, iterations: int = 5, *, edge_labels: bool = False) -> SparseRows:
@@ -53,11 +54,11 @@ def graph_features(graphs: Graphs, kinds: PartKinds = PartKinds()) -> SparseRows
     """
     graphs = without_loose_edges(graphs)
     keys, present = wl_colours(graphs, kinds.radius, edge_labels=True, kinds=kinds)
-    around = torch.tensor([-1, 0, 1], device=keys.device)
-    weight = torch.tensor(SIZES, device=keys.device).expand(len(graphs), -1)
+    around = torch.arange(-1, 2, device=keys.device)
+    weight = constant(SIZES, torch.float32, keys.device).expand(len(graphs), -1)
     sizes = mix(mix(graphs.sizes.long()[:, None] + around) + 1)
     edges = mix(mix((graphs.edges != 0).sum(dim=(1, 2))[:, None] // 2 + around) + 2)
-    depths = torch.tensor(kinds.weights, device=keys.device).repeat_interleave(graphs.max_nodes)
+    depths = constant(kinds.weights, torch.float32, keys.device).repeat_interleave(graphs.max_nodes)
     values = torch.cat([present * depths, weight, weight], 1)
     return SparseRows.summed(torch.cat([keys, sizes, edges], 1), values)
 

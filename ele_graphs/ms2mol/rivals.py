@@ -13,6 +13,7 @@ from torch.nn import functional
 from ele_core import Context, Rival
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import ShuffledBatches
+from ele_core.runtime.device import seeded
 from ele_core.types import Stage
 from ele_graphs.molecules.space import MoleculeSpace
 from ele_graphs.ms2mol.backbone import PeaksBackbone
@@ -113,8 +114,7 @@ class FingerprintNetwork(Ranking):
         data, packed, inputs = prepared.data, cast(Spectra, prepared.packed), prepared.inputs
         bits = candidates.fingerprints[candidates.place]
         train, held_out = packed[data.train], packed[data.validation]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(context.derived_seed("fingerprints"))
+        with seeded(context.derived_seed("fingerprints")):
             network = PeaksBackbone(PeaksBackbone.Config(dropout=self.dropout), inputs, BITS)
         last = cast(torch.nn.Linear, network.head[-1])
         last.bias.data = torch.logit(bits[data.train].mean(dim=0).clamp(1e-4, 1 - 1e-4))

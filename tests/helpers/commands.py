@@ -20,6 +20,7 @@ dim = 16
 encoder = {name = "sequence", width = 16, layers = 1}
 mining = {group = 8, refresh = 2}
 soft_points = 0.1
+chunk = 100
 training = {epochs = 4, batch_size = 256, evaluations = 5, average = 0.9}
 [regressor]
 name = "neural"

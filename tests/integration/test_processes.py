@@ -47,10 +47,11 @@ def all_gone(processes: list[int], within: float = 60) -> bool:
     return True
 
 
-def test_one_contrastive_step_equals_that_of_the_joint_batch():
+@pytest.mark.parametrize("chunk", [(), (2,)], ids=["whole", "chunks"])
+def test_one_contrastive_step_equals_that_of_the_joint_batch(chunk):
     count = 3  # shares of different sizes
     script = Path(__file__).parents[1] / "helpers" / "joint_step.py"
-    done = ele(script, launcher=[*TORCHRUN[:-1], str(count)])
+    done = ele(script, *chunk, launcher=[*TORCHRUN[:-1], str(count)])
     assert done.returncode == 0, done.stderr
     differences = [float(found) for found in re.findall(r"difference ([\d.]+e[+-]\d+)", done.stdout)]
     assert len(differences) == count

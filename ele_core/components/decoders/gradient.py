@@ -214,8 +214,8 @@ class Descent:
         walk = Walk.start(space.relax(self.current), self.fields)
         steps, structures, energies = [0], [self.current.map(torch.clone)], [self.current_energy.clone()]
         for step in range(self.config.steps):
-            running = self.energy[active] > self.config.tolerance
-            if not running.all():
+            running = (self.energy[active] > self.config.tolerance).nonzero().flatten()
+            if len(running) < len(active):
                 active, walk = active[running], walk.at(running)
             if len(active):
                 walk = self._step(self.owner[active], walk)
@@ -267,7 +267,7 @@ class Descent:
 
     def _look(self, active: Tensor, structures: Any) -> None:
         """Score the structures that the points round to, and keep those that are better than any before."""
-        changed = differ(structures, self.current[active])
+        changed = differ(structures, self.current[active]).nonzero().flatten()
         active, structures = active[changed], structures[changed]
         energy = self.function.of(structures, self.owner[active])
         overwrite(self.current, active, structures)

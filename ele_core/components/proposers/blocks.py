@@ -26,6 +26,7 @@ from ele_core.numerics.sets.base import one_hot
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import device_of
 from ele_core.types import Candidates, Choice, PlannedStage, Proposals, Stage, Takes, TrainingData
 
 BLOCKS = Stage("blocks", decides="validation_loss")
@@ -120,7 +121,7 @@ class BlocksProposer(Proposer):
         """A constant, and a number for each coordinate of a relaxed structure: (B, 1 + P)."""
         if not self.able or self.network is None:
             return torch.zeros(len(inputs), 0)
-        device = next(self.network.parameters()).device
+        device = device_of(self.network)
         with torch.no_grad():
             parts = [self._odds(part.to(device)) for part in inputs.chunks(CHUNK)]
         return torch.cat(parts) if parts else torch.zeros(0, 1 + sum(self.sizes), device=device)

@@ -21,6 +21,7 @@ from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.networks import Backbone
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import seeded
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import Choice, PlannedStage, Proposals, Stage, Takes, TrainingData
 
@@ -149,8 +150,7 @@ class WriterProposer(TextProposer):
         options, names = self.config, getattr(self.inputs, "names", None)
         copied = self.alphabet.numbers_of(names) if options.copying and names is not None else None
         sizes = (options.embedding, options.width, options.dropout)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             return Writer(copy.deepcopy(self.backbone), len(self.alphabet.names), *sizes, copied).eval()
 
     def state(self) -> dict[str, Tensor]:

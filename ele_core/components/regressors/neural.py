@@ -18,6 +18,7 @@ from ele_core.networks import Backbone, NetworkLearner
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import device_of
 from ele_core.types import Choice, PlannedStage, Source, Stage, Takes, TrainingData
 
 REGRESSION = Stage("regression", decides="validation_error")
@@ -113,7 +114,7 @@ class NeuralRegressor(NetworkLearner, MeasuredRegressor):
 
     def _predict(self, inputs: Tensors) -> Tensor:
         """Packed inputs → (B, dim), normalised if embeddings are; inputs of similar length are computed together."""
-        device = next(self.network.parameters()).device
+        device = device_of(self.network)
         if len(inputs) == 0:
             return torch.zeros(0, self.surrogate.dim, device=device)
         sizes = self.inputs.sizes(inputs)

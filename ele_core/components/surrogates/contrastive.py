@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import torch
 from pydantic import Field
@@ -16,6 +16,7 @@ from ele_core.components.sketching import NEGLIGIBLE
 from ele_core.components.surrogates.decisions import DECISIONS, LEAST_PAIRS, DecisionTraining, train_on_decisions
 from ele_core.components.surrogates.losses import ContrastiveLoss
 from ele_core.components.surrogates.mining import MinedBatches
+from ele_core.components.training.chunks import in_chunks
 from ele_core.components.training.optimise import Training, optimise
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.energies import SquaredDistance
@@ -26,6 +27,7 @@ from ele_core.numerics.sparse import PartEnergies, signs
 from ele_core.optional import PartMoves
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import device_of
 from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
 OUTLINE, CURVATURE, SCALE = "outline", "outline_curvature", "embedding_scale"
@@ -75,6 +77,9 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
         training: Training | None = Training(batch_size=512, epochs=10)
         """How the encoder is trained on outputs alone; None: it keeps its random weights, which serve encoders that add
         up parts."""
+        chunk: int | None = Field(None, ge=1)
+        """Structures encoded at once in a step of training on outputs, each twice: for batches that do not fit into
+        memory; None: the whole batch, once. The gradient is the same, that of all negatives of the batch."""
         decisions: DecisionTraining | None = None
         """How the encoder is then trained with the pairs, so that truths win against their moves; None: it is not. Only
         if not `spherical`, and with at least 200 pairs."""
@@ -138,20 +143,14 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             self.outline = Outline.fitted(self.space, outputs, self.embed(outputs))
         else:
             self.outline = NearOutline.fitted_to_moves(self.space, outputs, self.embed)
+        self.outline.to(device_of(self.encoder))
 
     def _train(
         self, outputs: Any, training: Training, evaluate: Any, context: Context, stage: Stage, steps: int | None
     ) -> None:
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             batch = outputs[rows]
-            points = self.space.relax(batch), self.space.relax(self.space.augment(batch, generator))
-            anchors, views = (self.embed_at(self._soften(point, generator).to(context.device)) for point in points)
-            keys = self.space.keys(batch)
-            all_keys = context.processes.gather(keys)
-            first = context.processes.first(len(batch))
-            negative = different(keys, all_keys).to(context.device)
-            anchors, views = self.compared(anchors, views)
-            return self.config.loss(anchors, context.processes.gather_with_gradient(views), negative, first)
+            return self.losses(batch, self.space.augment(batch, generator), generator, context)
 
         optimise(
             self.encoder,
@@ -164,6 +163,23 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             stage=stage,
             steps=steps,
         )
+
+    def losses(self, batch: Any, views: Any, generator: Generator, context: Context) -> Tensor:
+        """The loss (B,) of each structure with its view, among the views of the batches of all processes."""
+        processes, chunk = context.processes, self.config.chunk
+        points = self.space.relax(batch), self.space.relax(views)
+        soft = (self._soften(point, generator).to(context.device) for point in points)
+        anchors, own = self.compared(*(in_chunks(self.embed_at, point, chunk) for point in soft))
+        everyone = processes.gather_with_gradient(own)
+        keys = self.space.keys(batch)
+        all_keys, first = processes.gather(keys), processes.first(len(batch))
+
+        def losses(rows: Tensor) -> Tensor:
+            start = int(rows[0])
+            negative = different(keys[rows], all_keys).to(context.device)
+            return self.config.loss(anchors[start : start + len(rows)], everyone, negative, first + start)
+
+        return in_chunks(losses, torch.arange(len(batch)), chunk)
 
     def compared(self, anchors: Tensor, views: Tensor) -> tuple[Tensor, Tensor]:
         """Both in a form whose inner products the loss compares: ⟨a, v⟩ − ‖v‖²/2 = (‖a‖² − ‖a − v‖²)/2 off the sphere.
@@ -193,7 +209,7 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim), on the unit sphere if `spherical`."""
-        device = next(self.encoder.parameters()).device
+        device = device_of(self.encoder)
         parts = [batch.to(device)] if len(batch) == 0 else (chunk.to(device) for chunk in batch.chunks(CHUNK))
         with torch.no_grad():
             return torch.cat([self._placed(self.encoder.encode(part)) for part in parts])
@@ -224,6 +240,12 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
             self.outline = Outline.empty(self.dim) if outline is None else Outline.restored(outline, self.dim)
             if not self.spherical and len(self.outline.weight):
                 self.outline = NearOutline.completed(self.outline, curved)
+
+    def to(self, device: torch.device) -> Self:
+        """Move the encoder and the linear model."""
+        if self.outline is not None:
+            self.outline.to(device)
+        return super().to(device)
 
     def embed_at(self, point: Any) -> Tensor:
         """Points → (B, dim), on the unit sphere if `spherical`, differentiable in the point."""
@@ -322,6 +344,11 @@ class Outline:
             raise damaged("the estimate of energies from parts does not fit the embedding.")
         return cls(weight)
 
+    def to(self, device: torch.device) -> Self:
+        """Move W to `device`."""
+        self.weight = self.weight.to(device)
+        return self
+
     def energies(self, queries: Tensor) -> PartEnergies | None:
         """The estimate for each query (B, dim); None if it was never fitted."""
         if not len(self.weight):
@@ -369,7 +396,7 @@ class NearOutline(Outline):
         """The estimate for structures that are a move away from structure i, for query i (B, dim)."""
         kappa = self.curvature.item()
         slope = 2 * (embeddings - queries) @ self.weight.to(queries).T
-        parts = _projected(space, structures.to("cpu")).to(queries)
+        parts = _projected(space, structures).to(queries)
         return PartEnergies((slope - 2 * kappa * parts) / math.sqrt(WIDTH), kappa)
 
 

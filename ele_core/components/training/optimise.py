@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -20,6 +19,7 @@ from ele_core.data.batches import Batches, steps_per_epoch
 from ele_core.display.text import in_words
 from ele_core.errors import TrainingError, counted
 from ele_core.runtime.context import Context
+from ele_core.runtime.device import Precision, autocast, device_of, seeded
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import PlannedStage, Stage
@@ -53,7 +53,7 @@ class Training(ComponentConfig):
     """Share of all steps in which the learning rate rises linearly from zero."""
     clip: float | None = Field(1.0, gt=0)
     """Gradients of a larger norm are scaled down to this one; None: no clipping."""
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     """The numbers that products of matrices and convolutions are computed with in training; weights, losses and
     evaluations are float32. `bfloat16` is about twice as fast for convolutions on processors that have it."""
     average: float = Field(0.0, ge=0, lt=1)
@@ -117,7 +117,7 @@ def evaluate_start(
     state: TrainingState, evaluate: Callable[[], Mapping[str, float]], context: Context, stage: Stage
 ) -> None:
     """Evaluate the weights that training starts from, and keep them until others are better."""
-    with seeded(context, stage.name, "evaluation", 0):
+    with seeded(context.own_seed(stage.name, "evaluation", 0), context.device):
         value = deciding(stage, context.processes.agreed(state.kept.evaluate(evaluate)))
     state.kept.record(value)
     context.monitor.message(f"{stage.name}: {stage.decides} {value:.4g} with the weights to start from")
@@ -140,7 +140,7 @@ def measure_steps(
         context.work.step(name, state.snapshot)
         watch.advance()
     pace, before = watch.pace(), clock()
-    with seeded(context, name, "evaluation", state.step):
+    with seeded(context.own_seed(name, "evaluation", state.step), context.device):
         state.kept.evaluate(evaluate)
     own = watch.plan(pace, clock() - before, training.evaluations)
     agreed = processes.agreed({"steps": float(own.steps), "evaluations": float(own.evaluations)})
@@ -162,7 +162,7 @@ def run_steps(
     for step in context.monitor.progress(state.remaining(), description=name, total=remaining):
         make_step(state, objective, context, name)
         if step % state.every == 0 or step == state.total:
-            with seeded(context, name, "evaluation", step):
+            with seeded(context.own_seed(name, "evaluation", step), context.device):
                 validation = context.processes.agreed(kept.evaluate(evaluate))
             metrics = {"loss": state.mean_loss(), **validation}
             improved = kept.record(deciding(stage, metrics))
@@ -193,9 +193,9 @@ def make_step(state: TrainingState, objective: nn.Module, context: Context, name
     rows = state.source.draw()
     own = processes.share(rows)
     scale = processes.count / len(rows) if len(own) else 0.0
-    with seeded(context, name, "dropout", step):
+    with seeded(context.own_seed(name, "dropout", step), context.device):
         generator = torch.Generator().manual_seed(context.own_seed(name, "step", step))
-        with torch.autocast(context.device.type, torch.bfloat16, enabled=state.training.precision == "bfloat16"):
+        with autocast(context.device, state.training.precision):
             losses = objective(own if len(own) else rows[:1], generator)
         value = losses.float().sum() * scale
     problem = state.move(value, processes)
@@ -333,8 +333,7 @@ class TrainingState:
             state.setdefault(int(index), {})[key] = value
         self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
         self.source.restore(saved.part("source"))
-        device = next(self.module.parameters()).device
-        self.losses = list(saved.tensors["losses"].to(device))
+        self.losses = list(saved.tensors["losses"].to(device_of(self.module)))
         self.step, self.first = saved.values["step"], saved.values["first"]
         if self.timed and "plan" in saved.values:
             self.plan = Plan(*saved.values["plan"])
@@ -357,11 +356,3 @@ def rate(step: int, total: int, training: Training) -> float:
     if training.schedule == "constant":
         return 1.0
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, total - warmup)))
-
-
-@contextmanager
-def seeded(context: Context, *name: str | int) -> Iterator[None]:
-    """Seed torch's global generators, from which dropout draws, with the seed and `name` alone inside the block."""
-    with torch.random.fork_rng(devices=[context.device] if context.device.type == "cuda" else []):
-        torch.manual_seed(context.own_seed(*name))
-        yield

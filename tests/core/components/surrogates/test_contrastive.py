@@ -222,6 +222,55 @@ def test_every_member_of_the_family_trains(space, loss):
     assert weights(made).isfinite().all()
 
 
+# -- chunks -------------------------------------------------------------------------------------------------------
+
+
+def gradient(made: ContrastiveSurrogate, outputs: Tokens) -> Tensor:
+    views = made.space.augment(outputs, torch.Generator().manual_seed(2))
+    made.encoder.zero_grad()
+    made.losses(outputs, views, torch.Generator().manual_seed(3), Context()).mean().backward()
+    return torch.cat([parameter.grad.flatten() for parameter in made.encoder.parameters()])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 23, 100])
+@pytest.mark.parametrize("options", [{}, {"spherical": False}, {"soft_points": 0.5}, {"loss": {"epsilon": 0}}])
+def test_the_gradient_of_a_batch_is_the_same_in_chunks(space, chunk, options):
+    outputs = random_outputs(space, 23)
+    whole = gradient(surrogate(space, **options), outputs)
+    assert whole.abs().max() > 0.01
+    in_chunks = gradient(surrogate(space, chunk=chunk, **options), outputs)
+    torch.testing.assert_close(in_chunks, whole, rtol=1e-4, atol=1e-6)
+
+
+def test_a_step_encodes_no_more_structures_at_once_than_a_chunk_and_each_twice(space):
+    made, seen = surrogate(space, chunk=5), []
+    made.encoder.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    gradient(made, random_outputs(space, 23))
+    assert max(seen) == 5
+    assert sum(seen) == 2 * (23 + 23)  # structures and views, once for the loss and once for the gradient
+
+
+def test_chunks_are_encoded_again_with_the_random_numbers_of_the_first_time(space):
+    made, seen = surrogate(space, chunk=5), []
+
+    def drop(_: Any, __: Any, encoded: Tensor) -> Tensor:
+        seen.append(torch.nn.functional.dropout(encoded, 0.5))
+        return seen[-1]
+
+    made.encoder.register_forward_hook(drop)
+    torch.manual_seed(0)
+    gradient(made, random_outputs(space, 10))
+    first, again = seen[:4], seen[4:]
+    assert len(again) == 4
+    assert all(any(torch.equal(one, other) for other in again) for one in first)
+
+
+@pytest.mark.parametrize("options", [{}, {"mining": {"group": 4, "refresh": 2}}])
+def test_training_in_chunks_ends_where_training_on_whole_batches_does(space, options):
+    whole, in_chunks = (weights(fitted(space, chunk=chunk, **options)) for chunk in (None, 10))
+    torch.testing.assert_close(in_chunks, whole, rtol=1e-2, atol=1e-3)
+
+
 def test_the_state_brings_a_fresh_surrogate_to_the_same_embeddings(space):
     made, outputs = fitted(space), random_outputs(space, 10)
     other = surrogate(space, seed=5)
