@@ -104,6 +104,8 @@ def declared(name: str, **other: Any) -> str:
     if "sort" in spec:
         found.sort(key=lambda each: each[1][spec["sort"]])
     fill, first = Cells().vformat, found[0][1]
+    if "text" in spec:
+        return fill(spec["text"], (), first)
     headings = [fill(heading, (), first) for heading, *_ in spec["columns"]]
     rows = [[fill(cells[min(at, len(cells) - 1)], (), row) for _, *cells in spec["columns"]] for at, row in found]
     below = f"\n\n{fill(spec['below'], (), first)}" if "below" in spec else ""
