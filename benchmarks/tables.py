@@ -482,7 +482,7 @@ def without_a_parser() -> str:
             (
                 "fp2mol",
                 "../tasks/fp2mol.md",
-                "Morgan fingerprint → molecule, QM9",
+                "Morgan fingerprint, also as a constraint → molecule, QM9",
                 exact_of("fp2mol/search-fingerprint.json"),
                 f"Any2Graph {100 * FingerprintToMolecule.references[0].values['exact']:g} %, by a looser measure",
             ),
