@@ -369,6 +369,17 @@ def search_size() -> Iterable[dict[str, Any]]:
         yield {**row, **own, "same_best": row["same_best"] or None, "growth": growth, "date": found["date"]}
 
 
+def cost() -> Iterable[dict[str, Any]]:
+    """Each stage with its time and memory by the number of outputs, and the exponents of both."""
+    if not (RESULTS / "cost.json").is_file():
+        return
+    found = loaded("cost.json")
+    for growth in found["exponents"]:
+        own = {str(row["outputs"]): row for row in found["results"] if row["stage"] == growth["stage"]}
+        cells = {size: f"{row['cpu_seconds']:,.1f} s, {row['megabytes']:,} MB" for size, row in own.items()}
+        yield {**scalars(found), "stage": growth["stage"], "at": cells, "growth": growth}
+
+
 TRUSTED = {"search": "`search`"}
 """The records of trust, by file, and how their decoders are called."""
 
@@ -420,6 +431,7 @@ SOURCES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
     "round-trip": round_trip,
     "same-results": same_results,
     "search-size": search_size,
+    "cost": cost,
     "trust-accepted": trust_accepted,
     "trust-library": trust_library,
     "trust-sets": lambda: [{"decoder": name, **set_row(s)} for name, own in trusted() for s in own["test"]["sets"]],
