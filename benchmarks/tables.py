@@ -100,7 +100,7 @@ def declared(name: str, **other: Any) -> str:
     spec = declarations()[name] | other
     found = [(place, row) for place, source in enumerate(spec["of"]) for row in rows_of(source)]
     if not found:
-        return MISSING
+        return "" if "text" in spec else MISSING
     if "sort" in spec:
         found.sort(key=lambda each: each[1][spec["sort"]])
     fill, first = Cells().vformat, found[0][1]

@@ -116,9 +116,13 @@ def new_folder(folder: Path) -> Iterator[Path]:
             if error.errno not in TAKEN:
                 raise
             fix = "Choose another, or remove it."
-            what = "the folder is not empty." if folder.is_dir() else "there is a file of this name."
-            raise ModelError(what, where=str(folder), fix=fix) from None
+            raise ModelError(occupied(folder), where=str(folder), fix=fix) from None
         sync_folder(folder.parent)
+
+
+def occupied(folder: Path) -> str:
+    """Why a new folder cannot be there: something is, which is not an empty folder."""
+    return "the folder is not empty." if folder.is_dir() else "there is a file of this name."
 
 
 @contextmanager
