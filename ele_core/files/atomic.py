@@ -115,7 +115,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         except OSError as error:
             if error.errno not in TAKEN:
                 raise
-            fix = "Choose another, or remove it."
+            fix = "Choose another, or remove it." if folder.is_dir() else "Choose another."
             raise ModelError(occupied(folder), where=str(folder), fix=fix) from None
         sync_folder(folder.parent)
 
