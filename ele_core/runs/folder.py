@@ -128,7 +128,9 @@ def finished_folder(folder: Path) -> Path:
     require_finished(folder)
     if not (folder / CONFIG).is_file() or not (folder / MODEL).is_dir():
         fix = "Give a folder that `ele train -o FOLDER` wrote."
-        raise ModelError("there is no run here.", where=str(folder), fix=fix)
+        alone = (folder / "config.json").is_file()
+        what = "this is a model without the data and the records of its run." if alone else "there is no run here."
+        raise ModelError(what, where=str(folder), fix=fix)
     regular(folder / CONFIG)
     return folder
 

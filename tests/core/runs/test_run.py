@@ -123,6 +123,8 @@ def test_a_folder_without_a_configuration_is_no_run(copy):
     (copy / "config.toml").unlink()
     with pytest.raises(ModelError, match=r"run: there is no run here.*ele train"):
         Run(copy)
+    with pytest.raises(ModelError, match=r"model: this is a model without the data and the records of its run\."):
+        Run(copy / "model").evaluate()
 
 
 def test_a_folder_without_a_model_is_a_run_that_has_not_finished(copy):
