@@ -376,7 +376,9 @@ def cost() -> Iterable[dict[str, Any]]:
     found = loaded("cost.json")
     for growth in found["exponents"]:
         own = {str(row["outputs"]): row for row in found["results"] if row["stage"] == growth["stage"]}
-        cells = {size: f"{row['cpu_seconds']:,.1f} s, {row['megabytes']:,} MB" for size, row in own.items()}
+        cells = {
+            size: f"{FORMATS['three'](row['cpu_seconds'])} s, {row['megabytes']:,} MB" for size, row in own.items()
+        }
         yield {**scalars(found), "stage": growth["stage"], "at": cells, "growth": growth}
 
 

@@ -154,7 +154,7 @@ def test_costs_become_a_row_for_each_stage_with_exponents(tmp_path: Path, monkey
     ]
     (tmp_path / "cost.json").write_text(json.dumps(cost.record(results)))
     rows = tables.made("cost").splitlines()
-    assert "| reading | 1.0 s, 50 MB | 3.0 s, 150 MB | – | – | 1.00 | 1.00 |" in rows
+    assert "| reading | 1 s, 50 MB | 3 s, 150 MB | – | – | 1.00 | 1.00 |" in rows
     assert "| search | – | – | – | – | – | – |" in rows, "what was not measured is missing"
 
 
