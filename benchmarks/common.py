@@ -3,9 +3,11 @@
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import shlex
+import statistics
 import subprocess
 import sys
 import time
@@ -55,3 +57,11 @@ def timed(command: Sequence[object], environment: Mapping[str, str] | None = Non
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
         "peak_megabytes": round(peak / 2**20),
     }
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """The exponent k of y ~ x^k, by least squares on logarithms."""
+    x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
+    mean_x, mean_y = statistics.mean(x), statistics.mean(y)
+    products = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return products / sum((a - mean_x) ** 2 for a in x)

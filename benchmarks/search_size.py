@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import torch
-from common import parser_of, show, today
+from common import parser_of, show, slope, today
 
 from ele_core import Moves
 from ele_core.components.decoders.search import BeamSearch, SearchDecoder
@@ -156,14 +156,6 @@ def round_of(problem: SampleProblem, query, *, every_move: bool = False) -> tupl
     finally:
         graph_keys.COMPILED_FROM, type(problem.space).Moves = compiled, moves
     return min(times), found.energies[0, 0].item()
-
-
-def slope(points: list[tuple[int, float]]) -> float:
-    """The exponent k of time ~ atoms^k, by least squares on logarithms."""
-    x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
-    mean_x, mean_y = statistics.mean(x), statistics.mean(y)
-    products = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
-    return products / sum((a - mean_x) ** 2 for a in x)
 
 
 def plot(result: dict[str, object], file: Path) -> None:

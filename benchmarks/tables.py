@@ -100,10 +100,12 @@ def declared(name: str, **other: Any) -> str:
     spec = declarations()[name] | other
     found = [(place, row) for place, source in enumerate(spec["of"]) for row in rows_of(source)]
     if not found:
-        return MISSING
+        return "" if "text" in spec else MISSING
     if "sort" in spec:
         found.sort(key=lambda each: each[1][spec["sort"]])
     fill, first = Cells().vformat, found[0][1]
+    if "text" in spec:
+        return fill(spec["text"], (), first)
     headings = [fill(heading, (), first) for heading, *_ in spec["columns"]]
     rows = [[fill(cells[min(at, len(cells) - 1)], (), row) for _, *cells in spec["columns"]] for at, row in found]
     below = f"\n\n{fill(spec['below'], (), first)}" if "below" in spec else ""
@@ -367,6 +369,19 @@ def search_size() -> Iterable[dict[str, Any]]:
         yield {**row, **own, "same_best": row["same_best"] or None, "growth": growth, "date": found["date"]}
 
 
+def cost() -> Iterable[dict[str, Any]]:
+    """Each stage with its time and memory by the number of outputs, and the exponents of both."""
+    if not (RESULTS / "cost.json").is_file():
+        return
+    found = loaded("cost.json")
+    for growth in found["exponents"]:
+        own = {str(row["outputs"]): row for row in found["results"] if row["stage"] == growth["stage"]}
+        cells = {
+            size: f"{FORMATS['three'](row['cpu_seconds'])} s, {row['megabytes']:,} MB" for size, row in own.items()
+        }
+        yield {**scalars(found), "stage": growth["stage"], "at": cells, "growth": growth}
+
+
 TRUSTED = {"search": "`search`"}
 """The records of trust, by file, and how their decoders are called."""
 
@@ -418,6 +433,7 @@ SOURCES: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
     "round-trip": round_trip,
     "same-results": same_results,
     "search-size": search_size,
+    "cost": cost,
     "trust-accepted": trust_accepted,
     "trust-library": trust_library,
     "trust-sets": lambda: [{"decoder": name, **set_row(s)} for name, own in trusted() for s in own["test"]["sets"]],
@@ -480,7 +496,7 @@ def without_a_parser() -> str:
             (
                 "fp2mol",
                 "../tasks/fp2mol.md",
-                "Morgan fingerprint → molecule, QM9",
+                "Morgan fingerprint, also as a constraint → molecule, QM9",
                 exact_of("fp2mol/search-fingerprint.json"),
                 f"Any2Graph {100 * FingerprintToMolecule.references[0].values['exact']:g} %, by a looser measure",
             ),

@@ -70,7 +70,7 @@ def neighbours(
     from ele_core.runs.run import context_for, open_model
     from ele_core.runtime.distributed import process_group
 
-    check_target(target)
+    check_target(target, file)
     if among_column and (among is None or is_index(among)):
         raise click.UsageError("--among-column describes the file of --among: give one.")
     model = open_model(run, options.registry()).model({"device": device} if device else {})

@@ -138,7 +138,7 @@ def predict(
     from ele_core.runs.run import context_for, open_model
     from ele_core.runtime.distributed import process_group
 
-    check_target(target)
+    check_target(target, file)
     share = Shard.parse(shard)
     promise = promised(coverage, by, risk)
     with process_group() as processes:

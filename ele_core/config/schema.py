@@ -28,6 +28,12 @@ def _device(name: str) -> str:
     return name
 
 
+def _share_or_number(value: float | None) -> float | None:
+    if value is not None and value >= 1 and value % 1:
+        raise ValueError("should be a share below 1, or a whole number of pairs")
+    return value
+
+
 class DataConfig(ComponentConfig):
     """A table of your own: its file and the columns to read."""
 
@@ -41,10 +47,10 @@ class DataConfig(ComponentConfig):
     """The column of outputs; by default the last."""
     extra: str | None = None
     """A file of outputs without inputs, for pre-training the surrogate; it may be larger than memory."""
-    validation: float | None = Field(default=None, ge=0)
+    validation: Annotated[float | None, AfterValidator(_share_or_number)] = Field(default=None, ge=0)
     """How many pairs to validate on: a share if below 1, else a number. None: 5 %, raised to 100 pairs while that is at
     most 20 %."""
-    test: float = Field(default=0.1, ge=0)
+    test: Annotated[float, AfterValidator(_share_or_number)] = Field(default=0.1, ge=0)
     """How many pairs to hold out for the test: a share if below 1, else a number."""
     any_truth: bool | None = None
     """Whether an input that occurs in several rows has several right outputs: it is in one part of the split, predicted

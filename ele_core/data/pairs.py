@@ -16,7 +16,7 @@ from ele_core.data.dataset import DataSet
 from ele_core.data.objects import Objects, parse_cells, parse_inputs, readers, reading, refuse
 from ele_core.data.truths import Truths, examples
 from ele_core.errors import DataError
-from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns
+from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns, named_or
 from ele_core.files.tables import FIRST, LAST, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.runtime.context import Context
@@ -78,12 +78,12 @@ def input_texts(file: str, config: RunConfig, inputs: InputSpace[Any]) -> list[s
 
 def columns_of(config: RunConfig) -> list[Column]:
     """The columns of inputs and outputs, by default the first and the last."""
-    return [trained_column(config) or FIRST, (config.data and config.data.output) or LAST]
+    return [named_or(trained_column(config), FIRST), named_or(config.data.output if config.data else None, LAST)]
 
 
 def trained_column(config: RunConfig) -> str | tuple[str, ...] | None:
     """The column of inputs that was named for the training, or the columns that its input space reads."""
-    if config.data and config.data.input:
+    if config.data and config.data.input not in (None, ()):
         return config.data.input
     space: type[InputSpace[Any]] = config.registry.get("input", config.input.name)
     return tuple(config.input.options.get("columns", ())) or None if space.reads == "columns" else None

@@ -48,7 +48,7 @@ from ele_core.data.pairs import (
 from ele_core.data.store import load_outputs
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
-from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns, note_on_identifiers
+from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns, named_or, note_on_identifiers
 from ele_core.files.tables import FIRST, LAST, Table, read_table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
@@ -323,7 +323,7 @@ def load_file(
     """
     options = config.data
     assert options is not None
-    wanted: list[Column] = [options.input or FIRST, options.output or LAST]
+    wanted: list[Column] = [named_or(options.input, FIRST), named_or(options.output, LAST)]
     reading(options.file, context.monitor)
     table = read_table(options.file, wanted, readers(config.registry))
     left, right = table.read(wanted)

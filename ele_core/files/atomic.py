@@ -115,10 +115,14 @@ def new_folder(folder: Path) -> Iterator[Path]:
         except OSError as error:
             if error.errno not in TAKEN:
                 raise
-            fix = "Choose another, or remove it."
-            what = "the folder is not empty." if folder.is_dir() else "there is a file of this name."
-            raise ModelError(what, where=str(folder), fix=fix) from None
+            fix = "Choose another, or remove it." if folder.is_dir() else "Choose another."
+            raise ModelError(occupied(folder), where=str(folder), fix=fix) from None
         sync_folder(folder.parent)
+
+
+def occupied(folder: Path) -> str:
+    """Why a new folder cannot be there: something is, which is not an empty folder."""
+    return "the folder is not empty." if folder.is_dir() else "there is a file of this name."
 
 
 @contextmanager

@@ -165,6 +165,11 @@ def find_columns(wanted: Wanted, header: Sequence[str], file: str) -> list[list[
     return [[others[name]] if isinstance(name, int) else named[name] for name in wanted]
 
 
+def named_or(column: str | tuple[str, ...] | None, place: int) -> Column:
+    """The column, or the one at `place` if none is named; the empty name is that of an index that pandas wrote."""
+    return place if column is None or column == () else column
+
+
 def find_all(names: str | tuple[str, ...], header: Sequence[str], file: str) -> list[int]:
     """The positions of a name, or of several."""
     listed = (names,) if isinstance(names, str) else names
@@ -176,6 +181,8 @@ def find_all(names: str | tuple[str, ...], header: Sequence[str], file: str) -> 
 def find_places(name: str, header: Sequence[str], file: str) -> list[int]:
     """The position of a column, or the positions of a range (`b0:b9`, by position) or a list (`a,b`) of columns."""
     if name in header:
+        if header.count(name) > 1:
+            raise DataError(f"{header.count(name)} columns are called '{name}'.", where=file, fix="Rename all but one.")
         return [header.index(name)]
     if "," in name:
         return [place for part in name.split(",") for place in find_places(part.strip(), header, file)]

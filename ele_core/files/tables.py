@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TextIO
 
 from ele_core.errors import DataError
 from ele_core.files.binary_tables import ARROW, PARQUET, count_rows, read_arrays, read_arrow, stream_arrow
-from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, keep
+from ele_core.files.columns import FIRST, LAST, Cell, Keep, Table, Unreadable, Wanted, all_columns, keep, named_or
 from ele_core.files.sources import BUFFER, bytes_of, seekable_bytes_of, text_of
 from ele_core.files.text_tables import NO_FIELD, SEPARATORS, guarded, read_jsonl, read_lines, read_separated
 
@@ -121,7 +121,7 @@ def input_places(table: Table, column: str | None, trained: str | tuple[str, ...
     if column is not None and not table.names:
         fix = "Drop the column's name, or use .csv or .jsonl."
         raise DataError("this file has no named columns.", where=table.file, fix=fix)
-    return table.places([column or FIRST])[0]
+    return table.places([named_or(column, FIRST)])[0]
 
 
 def as_csv(

@@ -234,7 +234,8 @@ class TextKernel(nn.Module):
         assert learned is not None
         if options.kernel != "cosine" or inputs.config.level == "pieces" or inputs.max_length > LONGEST:
             what = f"of the kernels on texts, only the cosine of tokens is exported, for up to {LONGEST:,} tokens."
-            raise ConfigError(what, where="regressor")
+            fix = "Train with the option kernel=cosine of that regressor." if options.kernel != "cosine" else None
+            raise ConfigError(what, where="regressor", fix=fix)
         self.grams, self.ends, self.tokens = options.grams, inputs.config.ends, inputs.vocabulary_size + 2
         known = learned.anchors.keys.unique()
         edges, order = tree_of(known, inputs.vocabulary_size, self.grams)

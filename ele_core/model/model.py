@@ -34,6 +34,8 @@ PROPOSED = 10
 """Structures that proposers are asked for, for each input."""
 RANKED = 24
 """The best structures of a decoder that are ranked together with the proposals, by the whole energy."""
+MOST = 10_000
+"""Structures that may be asked for, for each input; as many as there are candidates if these are more."""
 
 
 @dataclasses.dataclass
@@ -112,6 +114,8 @@ class Model:
         chosen = candidates if candidates is not None else self.candidates
         if chosen is None:
             raise ModelError("the model has no candidates.", fix="Fit it first, or give candidates.")
+        if top_k > (most := max(len(chosen), MOST)):
+            raise ConfigError(f"should be at most {most:,} here, not {top_k:,}.", where="top_k")
         if chosen.owner is not None:
             sizes_of_own(chosen.owner, len(queries))
         chosen = share_of(chosen, self.config.candidates.share, context)

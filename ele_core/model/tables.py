@@ -28,9 +28,11 @@ def is_folder(target: str) -> bool:
     return target.endswith("/") or (bool(target) and Path(target).is_dir())
 
 
-def check_target(target: str) -> None:
-    """Refuse a file that cannot be written, before anything is computed."""
+def check_target(target: str, source: str) -> None:
+    """Refuse a file that cannot be written, or that would replace the inputs, before anything is computed."""
     suffix = suffix_of(target)
+    if Path(target).is_file() and Path(source).is_file() and Path(target).samefile(source):
+        raise DataError("what is written would replace the inputs.", where=target, fix="Choose another file with -o.")
     if suffix in UNWRITTEN or Path(target).suffix == ".gz":
         raise DataError(f"predictions are not written as {Path(target).suffix}.", where=target, fix=WRITTEN)
     if suffix in PARQUET:

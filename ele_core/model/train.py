@@ -33,7 +33,8 @@ def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -
     data = prepared.data
     for name, rows in (("training", data.train), ("validation", data.validation)):
         if len(rows) == 0:
-            raise DataError(f"the {name} set is empty.", where=data.source, fix="Bring more pairs.")
+            fix = "Bring more pairs." if name == "training" else "Bring more pairs, or set `validation` above 0."
+            raise DataError(f"the {name} set is empty.", where=data.source, fix=fix)
     model = Model.build(prepared.config, prepared.space, prepared.inputs, context.derived_seed("weights"))
     for name in prepared.config.selection.decoders:  # refused now rather than after the training
         model.decoder(decoder_of(prepared.config, name))

@@ -207,7 +207,8 @@ class JsonHandler(BaseHTTPRequestHandler):
             what = f"The input is too long: at most {self.server.longest_body:,} bytes are read."
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, what)
         if self.headers.get_content_type() != "application/json":
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The request is not JSON.")
+            what = "The header does not say that the request is JSON: add Content-Type: application/json."
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, what)
         length, self.unread = self.unread, 0
         body = self.rfile.read(length)
         if len(body) < length:

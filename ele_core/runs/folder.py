@@ -21,6 +21,7 @@ from ele_core import config as configuration
 from ele_core.config import Overrides, RunConfig
 from ele_core.errors import ConfigError, ModelError, UnknownComponent, command
 from ele_core.files.archive import MANIFEST, brief, digest, read_json, read_text, regular, write_manifest
+from ele_core.files.atomic import occupied
 from ele_core.files.signatures import SIGNATURE, sign, signed_files
 from ele_core.files.signatures import changed as changed_since
 from ele_core.model.files import read_header
@@ -50,8 +51,8 @@ def check_free(folder: Path) -> None:
         fix = f"Continue with: {command('resume', folder)}. Or choose another folder, or remove this one."
         raise ModelError("there is an unfinished run.", where=str(folder), fix=fix)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        fix = "Choose another with -o, or remove it."
-        raise ModelError("the folder is not empty.", where=str(folder), fix=fix)
+        fix = "Choose another with -o, or remove it." if folder.is_dir() else "Choose another with -o."
+        raise ModelError(occupied(folder), where=str(folder), fix=fix)
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not nearest.is_dir():
         raise ModelError(f"cannot be created: {nearest} is a file.", where=str(folder), fix="Choose another with -o.")
@@ -127,7 +128,9 @@ def finished_folder(folder: Path) -> Path:
     require_finished(folder)
     if not (folder / CONFIG).is_file() or not (folder / MODEL).is_dir():
         fix = "Give a folder that `ele train -o FOLDER` wrote."
-        raise ModelError("there is no run here.", where=str(folder), fix=fix)
+        alone = (folder / "config.json").is_file()
+        what = "this is a model without the data and the records of its run." if alone else "there is no run here."
+        raise ModelError(what, where=str(folder), fix=fix)
     regular(folder / CONFIG)
     return folder
 

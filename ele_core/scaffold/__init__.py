@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ele_core import __version__
 from ele_core.errors import ConfigError, PluginError
-from ele_core.files.atomic import new_folder
+from ele_core.files.atomic import new_folder, occupied
 from ele_core.plugins import HOOKS
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def write_plugin(name: str, folder: Path, kind: Kind = "output") -> list[str]:
     """Write the package of the plugin `name` to `folder`, completely or not at all; return the paths of its files."""
     check_name(name)
     if folder.exists() or folder.is_symlink():
-        raise ConfigError("the folder is not empty.", where=str(folder), fix="Choose another with -o.")
+        raise ConfigError(occupied(folder), where=str(folder), fix="Choose another with -o.")
     written = plugin_files(name, kind)
     with new_folder(folder.absolute()) as unfinished:
         for path, text in written.items():

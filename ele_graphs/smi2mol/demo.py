@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import shlex
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from ele_core import EleError, Run, load_config
 from ele_core.display.pictures import Cell, sheet_svg
 from ele_core.errors import Interrupted, command
 from ele_core.report import Wanted, write_report
+from ele_core.runs.folder import training_seconds
+from ele_core.runs.measurements import circumstances, write_measurements
 from ele_core.runtime.monitor import ConsoleMonitor
 from ele_graphs.molecules.space import MoleculeSpace
 
@@ -46,15 +50,18 @@ AGAIN = "Continue with: make demo"
 @click.command()
 @click.option("--folder", default="demo", show_default=True, help="Folder for the run and the pictures.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Set an option of the configuration.")
-def demo(folder: str, overrides: Sequence[str]) -> None:
+@click.option("--record", metavar="FILE", help="Train in a new folder, and write metrics and times as JSON.")
+def demo(folder: str, overrides: Sequence[str], record: str | None) -> None:
     """Train on real QM9 molecules, predict unseen ones, and show them. A demo that was stopped continues."""
-    run = trained(Path(folder), overrides)
+    started, used = time.monotonic(), time.process_time()
+    run = trained(Path(folder), overrides, new=record is not None)
+    cpu_seconds = time.process_time() - used
     target = run.folder
-    for decoder in DECODERS:
-        chosen = [f"decoder={decoder}"]
-        found = run.stored("test", None, False, chosen)
-        metrics = found.metrics if found else run.evaluate(overrides=chosen, monitor=ConsoleMonitor()).metrics
+    measured = {decoder: metrics_of(run, decoder) for decoder in DECODERS}
+    for decoder, metrics in measured.items():
         click.echo(f"{decoder}: {'  '.join(f'{name} {value:.4g}' for name, value in metrics.items())}")
+    if record:
+        write_record(Path(record), run, measured, time.monotonic() - started, cpu_seconds)
     with (target / "predictions" / f"test-{DECODERS[-1]}.csv").open(encoding="utf-8", newline="") as stream:
         rows = [row for row, _ in zip(csv.DictReader(stream), range(SHOWN), strict=False)]
     click.echo(as_table(rows))
@@ -64,14 +71,36 @@ def demo(folder: str, overrides: Sequence[str]) -> None:
     click.echo(f"Try: echo 'COC(C)=O' | {command('predict', target, '-')}")
 
 
-def trained(folder: Path, overrides: Sequence[str]) -> Run:
+def trained(folder: Path, overrides: Sequence[str], *, new: bool = False) -> Run:
     """Train in a new run folder, or continue in the last one if its demo was stopped; other options start a new run."""
     number = next(number for number in count(1) if not (folder / f"run-{number}").exists())
     last = folder / f"run-{number - 1}"
-    if number > 1 and not overrides and (last / "config.toml").exists() and not (last / "report.html").exists():
+    stopped = (last / "config.toml").exists() and not (last / "report.html").exists()
+    if stopped and not (new or overrides):
         return Run.resume(last, ConsoleMonitor())
     config = load_config("smi2mol", [*SETTINGS, *overrides])
     return Run.start(config, folder / f"run-{number}", ConsoleMonitor())
+
+
+def metrics_of(run: Run, decoder: str) -> Mapping[str, float]:
+    """The metrics of the test molecules with a decoder, measured unless they are stored."""
+    chosen = [f"decoder={decoder}"]
+    found = run.stored("test", None, False, chosen)
+    return (found or run.evaluate(overrides=chosen, monitor=ConsoleMonitor())).metrics
+
+
+def write_record(
+    file: Path, run: Run, measured: Mapping[str, Mapping[str, float]], seconds: float, cpu_seconds: float
+) -> None:
+    """Write what the demo found, how long it took, and how to get it again; `cpu_seconds` are those of the training."""
+    content = {
+        **circumstances(run.config, run.provenance, command=(), seconds=round(seconds, 1)),
+        "command": shlex.join(["python", "-m", "ele_graphs.smi2mol.demo", *sys.argv[1:]]),
+        "training_seconds": training_seconds(run.folder),
+        "training_cpu_seconds": round(cpu_seconds, 1),
+        "decoders": [{"decoder": decoder, "metrics": dict(metrics)} for decoder, metrics in measured.items()],
+    }
+    write_measurements(file, content)
 
 
 def as_table(rows: Sequence[dict[str, str]]) -> str:

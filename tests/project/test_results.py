@@ -137,3 +137,32 @@ def test_results_are_merged_by_set_size_seed_and_options(tmp_path: Path):
     results = json.loads(file.read_text("utf-8"))["results"]
     assert [(each["seed"], each["model"]["exact"]) for each in results] == [(0, 0.625), (1, 0.75)]
     assert curves.recorded(file, key)["rivals"] == rivals
+
+
+# -- costs and the demo -------------------------------------------------------------------------------------------
+
+
+def test_costs_become_a_row_for_each_stage_with_exponents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    tables, cost = script("tables"), script("cost")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    assert tables.made("cost") == "No result is recorded yet."
+    sizes = {10_000: (1.0, 50), 30_000: (3.0, 150)}
+    results = [
+        {"stage": "reading", "outputs": size, "cpu_seconds": cpu, "megabytes": memory}
+        for size, (cpu, memory) in sizes.items()
+    ]
+    (tmp_path / "cost.json").write_text(json.dumps(cost.record(results)))
+    rows = tables.made("cost").splitlines()
+    assert "| reading | 1 s, 50 MB | 3 s, 150 MB | – | – | 1.00 | 1.00 |" in rows
+    assert "| search | – | – | – | – | – | – |" in rows, "what was not measured is missing"
+
+
+def test_the_line_beside_the_demo_comes_from_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tables = script("tables")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    decoders = [{"metrics": {"exact": share, "examples": 500.0}} for share in (0.01, 0.5)]
+    found = {"decoders": decoders, "training_cpu_seconds": 600.0, "date": "2026-01-01"}
+    (tmp_path / "demo.json").write_text(json.dumps(found))
+    line = "The demo: 50.0 % of 500 test molecules exact, 10 min of processor time (2026-01-01)."
+    assert tables.made("demo-briefly") == line

@@ -194,7 +194,7 @@ def require_finite(scores: Tensor, coverage: float, group: str) -> float:
         most = math.floor(1000 * most_coverage(scores)) / 1000
         what = f"{coverage:g} cannot be promised{of}: the truth is not among the structures found often enough."
         more = "ele calibrate RUN --set calibration.structures=100, and a decoder that searches more widely."
-        fix = f"Ask for at most {most:g}, or find more structures: {more}"
+        fix = f"Ask for at most {most:g}, or find more structures: {more}" if most else f"Find more structures: {more}"
         raise DataError(what, where=where, fix=fix)
     return limit
 

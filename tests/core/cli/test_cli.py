@@ -590,6 +590,10 @@ def test_predictions_are_written_as_json_lines_tsv_and_parquet(ele, copy, tmp_pa
     assert ele(*command, "-o", "a.tsv").code == 0
     assert (tmp_path / "a.tsv").read_text().startswith("n\tx\tinput\tprediction")
     assert fails(ele(*command, "-o", "a.xlsx"), 1, "not written as .xlsx. Choose .csv")
+    file = tmp_path / "inputs.jsonl"
+    inputs = file.read_bytes()
+    assert fails(ele(*command, "-o", file), 1, "would replace the inputs. Choose another file with -o.")
+    assert file.read_bytes() == inputs
 
 
 def test_a_saved_model_predicts_like_the_run_it_came_from(ele, copy, tmp_path):

@@ -141,7 +141,7 @@ def test_every_problem_is_told_at_once_with_its_path(registry: Registry) -> None
         "sed": 1,
         "device": "gpu",
         "output": {"name": "labels", "labels": "abc", "sise": 3},
-        "data": {"fil": "x.csv", "on_error": "ignore"},
+        "data": {"fil": "x.csv", "on_error": "ignore", "test": 1.5, "validation": 0.2},
         "decoder": {"name": "fkae", "steps": 3},
         "surrogate": {"encoder": {"widht": 3}, "second": "wied", "training": {"epochs": "many", "rate": 1}, "dim": []},
         "regressor": {"width": 3},
@@ -156,6 +156,7 @@ def test_every_problem_is_told_at_once_with_its_path(registry: Registry) -> None
             "output.sise: unknown option; did you mean 'size'?",
             "data.fil: unknown option; did you mean 'file'?",
             "data.file: is required",
+            "data.test: should be a share below 1, or a whole number of pairs (got 1.5)",
             "data.on_error: should be 'raise' or 'skip' (got 'ignore')",
             "decoder.name: no decoder is called 'fkae'; did you mean 'fake'? "
             "Installed decoders: candidates, fake, search",

@@ -63,6 +63,8 @@ def test_the_fingerprint_follows_the_contents(tmp_path):
         ("none.csv", None, [FIRST], "cannot be read: No such file"),
         ("empty.csv", "", [FIRST], "the file is empty"),
         ("typo.csv", "smiles,y\nC,1\n", ["smile"], "did you mean 'smiles'"),
+        ("twice.csv", "x,y,x\na,1,b\n", ["x"], "2 columns are called 'x'. Rename all but one."),
+        ("unnamed.csv", "x,y\na,1\n", [""], "no column is called ''"),
         ("bytes.csv", b"x\n\xff\xfe\n", [FIRST], "not UTF-8"),
         ("lines.txt", "a\n", ["x"], "no named columns"),
         ("cut.csv.gz", gzip.compress(b"x\n1\n" * 99, mtime=0)[:-9], [FIRST], "not a whole gzip file"),

@@ -178,6 +178,11 @@ def test_a_task_gives_its_settings_for_data_of_ones_own():
 # -- predicting ---------------------------------------------------------------------------------------------------
 
 
+def test_more_structures_than_memory_holds_are_refused(predictor, pairs):
+    with pytest.raises(ConfigError, match="top_k: should be at most 10,000 here, not 1,000,000,000"):
+        predictor.predict(pairs[0][:2], top_k=10**9)
+
+
 def test_predictions_are_objects_and_top_k_lists_of_them(predictor, pairs):
     single = predictor.predict(pairs[0][:5])
     several = predictor.predict(pairs[0][:5], top_k=3)

@@ -196,7 +196,9 @@ def test_other_addresses_and_types_are_refused(server):
     assert request(server, "/")[0] == 404
     assert request(server, "/predict")[0] == 404
     assert request(server, "/model", {})[0] == 404
-    assert ask(server, {"inputs": ["six"]}, Content_Type="text/plain")[0] == 415
+    status, refused = ask(server, {"inputs": ["six"]}, Content_Type="text/plain")
+    assert status == 415
+    assert "add Content-Type: application/json" in refused["error"]
 
 
 def test_a_slow_client_is_cut_off_and_delays_nobody(predictor):

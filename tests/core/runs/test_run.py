@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,8 @@ def test_a_folder_without_a_configuration_is_no_run(copy):
     (copy / "config.toml").unlink()
     with pytest.raises(ModelError, match=r"run: there is no run here.*ele train"):
         Run(copy)
+    with pytest.raises(ModelError, match=r"model: this is a model without the data and the records of its run\."):
+        Run(copy / "model").evaluate()
 
 
 def test_a_folder_without_a_model_is_a_run_that_has_not_finished(copy):
@@ -195,8 +198,9 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(tmp_path):
     before = sorted(tmp_path.iterdir())
     with pytest.raises(ModelError, match=r"folder is not empty.*-o"):
         Run.start(config, tmp_path, Recorder())
-    with pytest.raises(ModelError, match="folder is not empty"):
-        Run.start(config, tmp_path / "pairs.csv", Recorder())
+    for file in (tmp_path / "pairs.csv", Path(os.devnull)):
+        with pytest.raises(ModelError, match=r"there is a file of this name\. Choose another with -o\.$"):
+            Run.start(config, file, Recorder())
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -210,7 +214,10 @@ def test_nothing_is_written_when_the_data_are_bad(tmp_path):
 
 @pytest.mark.parametrize(
     ("override", "message"),
-    [("data.validation=0", "the validation set is empty"), ("regressor.backbone={name='mlp'}", "mlp")],
+    [
+        ("data.validation=0", "the validation set is empty.*set `validation` above 0"),
+        ("regressor.backbone={name='mlp'}", "mlp"),
+    ],
 )
 def test_nothing_is_written_when_the_training_cannot_begin(tmp_path, override, message):
     config = configuration.load(own_data(tmp_path), [*(o for o in QUICK if "backbone" not in o), override])

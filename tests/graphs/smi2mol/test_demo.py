@@ -1,5 +1,6 @@
 """The demo, at a size that takes seconds."""
 
+import json
 import os
 import signal
 import subprocess
@@ -32,13 +33,23 @@ TINY = (
 )
 def test_the_demo_trains_predicts_and_draws(tmp_path):
     overrides = [word for option in TINY for word in ("--set", option)]
-    result = CliRunner().invoke(demo, ["--folder", str(tmp_path), *overrides], catch_exceptions=False)
+    record = tmp_path / "demo.json"
+    arguments = ["--folder", str(tmp_path), "--record", str(record), *overrides]
+    result = CliRunner().invoke(demo, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert all(f"{decoder}: ged_with_edges" in result.output for decoder in ("candidates", "search"))
     folder = tmp_path / "run-1"
     assert len(list((folder / "pictures").glob("*-truth.svg"))) == 10
     assert (folder / "pictures" / "all.svg").read_text().count("<svg") == 21
     assert (folder / "model" / "model.safetensors").exists()
+    found = json.loads(record.read_text("utf-8"))
+    assert (found["sizes"]["train"], found["sizes"]["test"]) == (84, 24)
+    assert [(each["decoder"], each["metrics"]["examples"]) for each in found["decoders"]] == [
+        ("candidates", 24),
+        ("search", 24),
+    ]
+    assert found["command"].startswith("python -m ele_graphs.smi2mol.demo")
+    assert found["training_cpu_seconds"] > 0
 
 
 NEEDS_QM9 = pytest.mark.skipif(find_spec("qm9pack") is None, reason="the demo trains on QM9")
@@ -97,10 +108,11 @@ def test_a_demo_that_was_stopped_continues_in_its_folder(tmp_path, monkeypatch):
         (tmp_path / name / "config.toml").touch()
     trained(tmp_path, [])
     trained(tmp_path, ["seed=1"])
+    trained(tmp_path, [], new=True)
     (tmp_path / "run-2" / "report.html").touch()
     trained(tmp_path, [])
     first, second = tmp_path / "run-2", tmp_path / "run-3"
-    assert calls == [("resume", first), ("start", second), ("start", second)]
+    assert calls == [("resume", first), ("start", second), ("start", second), ("start", second)]
 
 
 def wait_for(file, process):

@@ -291,6 +291,16 @@ def test_a_coverage_that_the_search_does_not_reach_is_refused_with_the_most_that
     truths = Truths.single(model.space.pack(["12"] * 48 + ["99"] * 12))
     calibration = fit_calibration(model.config, model.space, Decoding(batch, energies), None, truths, "a test")
     trust = Trust(calibration, Decoding(batch, energies), calibration.signals)
+    never = fit_calibration(
+        model.config,
+        model.space,
+        Decoding(batch, energies),
+        None,
+        Truths.single(model.space.pack(["99"] * 60)),
+        "a test",
+    )
+    with pytest.raises(DataError, match=r"0\.9 cannot be promised[^.]*\. Find more structures"):
+        prediction_sets(model.space, Trust(never, Decoding(batch, energies), never.signals), Promise(0.9))
     with pytest.raises(DataError, match=r"0\.9 cannot be promised.*Ask for at most 0\.786"):
         prediction_sets(model.space, trust, Promise(0.9))
     assert len(prediction_sets(model.space, trust, Promise(0.78))) == INPUTS
