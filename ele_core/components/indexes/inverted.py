@@ -64,7 +64,7 @@ class InvertedIndex(Index):
     """What faiss learned, without vectors; None: there are too few for lists."""
 
     def build(self, context: Context) -> None:
-        """Learn the projection, the lists and the codes from samples, evenly spaced, then code all vectors in chunks."""
+        """Learn the projection, the lists and the codes from samples, then code all vectors in chunks."""
         self._made: dict[str, Tensor] = {}
         self.index = None
         count = len(self.vectors)
