@@ -46,6 +46,7 @@ from ele_core.types import StoredVectors
 SHIPPED = Path(__file__).parents[1] / "models" / "smi2mol" / "ele_model_smi2mol" / "model"
 CHUNK = 20_000
 TOP = 10
+PROBES = InvertedIndex.Config().probes
 SCANNED = 3
 """Queries by which the time of exact search is measured: each reads all vectors."""
 SEEDS, COPIES = 20_000, 64
@@ -280,19 +281,20 @@ def inverted_search(folder: Path) -> dict[str, Any]:
 
 
 def plain_faiss(folder: Path) -> dict[str, Any]:
-    """As many lists, and codes of as many bytes, as faiss's own recipe makes them, without the ranking."""
+    """As many lists and probes, and codes of as many bytes, as faiss's own recipe makes them, without the ranking."""
     import faiss
 
     use_threads()
     vectors, _ = opened(folder)
     lists = round(len(vectors) ** 0.5)
     index = faiss.index_factory(vectors.dim, f"IVF{lists},PQ32")
+    index.do_polysemous_training = False  # takes minutes, for a search that is not used here
 
     def build() -> int:
         index.train(vectors[:: max(1, len(vectors) // (64 * lists))].numpy())
         for chunk in vectors.chunks(1 << 14):
             index.add(chunk.numpy())
-        index.nprobe = 32
+        index.nprobe = PROBES
         return len(faiss.serialize_index(index))
 
     def search(some: torch.Tensor) -> torch.Tensor:

@@ -225,11 +225,10 @@ def _kekulized_again(molecule: Chem.Mol, canonical: str, text: str) -> Chem.Mol:
     Without brackets its atoms and bonds are all that is asked of it: then it need not be sanitised a second time.
     """
     if text == canonical:
-        again = Chem.Mol(molecule)
-    elif "[" in canonical or (again := _kekulized_unchecked(canonical)) is None:
-        again = Chem.MolFromSmiles(canonical)
-    else:
-        return again
+        return _kekulized(Chem.Mol(molecule))
+    if "[" not in canonical and (unchecked := _kekulized_unchecked(canonical)) is not None:
+        return unchecked
+    again = Chem.MolFromSmiles(canonical)
     if again is None:
         raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
     return _kekulized(again)

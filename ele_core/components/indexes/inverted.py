@@ -54,7 +54,7 @@ class InvertedIndex(Index):
         """The number of lists; None: the square root of the number of vectors."""
         code: int = Field(32, ge=1, le=256)
         """Bytes of a compressed vector."""
-        probes: int = Field(32, ge=1)
+        probes: int = Field(128, ge=1)
         """Lists that a query is compared with."""
         ranked: int = Field(200, ge=1)
         """Vectors that are read and ranked for each query; at least twice as many as are asked for."""
