@@ -1,6 +1,7 @@
 """The time, the size, the memory and the recall of indexes by the number of structures, beside faiss and usearch.
 
-    python benchmarks/index.py [RUN] [--sizes N …] [--vectors N …] [--dim N] [--queries N] [--output FILE]
+    python benchmarks/index.py [RUN] [--sizes N …] [--vectors N …] [--dim N] [--queries N] [--folder FOLDER]
+        [--output FILE]
 
 RUN: a finished run or a saved model of molecules; by default the model that ships with ELE. `--sizes` go the whole way:
 `ele index` reads as many SMILES of QM9. `--vectors` begin with packed molecules, which are made, not read: molecules of
@@ -18,7 +19,6 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,7 +47,7 @@ SHIPPED = Path(__file__).parents[1] / "models" / "smi2mol" / "ele_model_smi2mol"
 CHUNK = 20_000
 TOP = 10
 PROBES = InvertedIndex.Config().probes
-SCANNED = 3
+SCANNED = 1
 """Queries by which the time of exact search is measured: each reads all vectors."""
 SEEDS, COPIES = 20_000, 64
 """Molecules of QM9 from which others are made, and how many at once of each."""
@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=512, help="dimension of the vectors")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--largest", type=int, default=100_000, help="vectors up to which all peers are measured")
+    parser.add_argument("--folder", type=Path, help="keep the vectors there, and take those that are there")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -78,15 +79,15 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
             results[-1] |= commanded(options.run, model, size, Path(name))
             print(results[-1], file=sys.stderr)
         for size in options.vectors:
-            folder = Path(name) / str(size)
-            folder.mkdir()
-            write_vectors(model.space, size, options, folder)
+            folder = (options.folder or Path(name)) / f"{size}-{options.dim}"
+            if not (folder / "nearest.npy").is_file():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_vectors(model.space, size, options, folder)
             for method in METHODS if size <= options.largest else ["exact", "inverted"]:
                 if method != "usearch" or installed("usearch"):
                     shown = {"structures": size, "dim": options.dim, "what": METHODS[method]}
                     results.append({**shown, **apart(method, folder)})
                     print(results[-1], file=sys.stderr)
-            shutil.rmtree(folder)
     return {
         "command": shlex.join(["python", "benchmarks/index.py", *map(brief, sys.argv[1:])]),
         "date": today(),

@@ -71,8 +71,8 @@ def test_the_main_directions_of_many_dimensions_are_coded():
     vectors = StoredVectors((torch.randn(3000, 200, generator=generator) * spread @ rotation).half())
     index = inverted(vectors)
     projection = index.state()["projection"]
-    torch.testing.assert_close(projection.T @ projection, torch.eye(24), atol=1e-5, rtol=0)
-    shares = (vectors[:] @ projection).var(dim=0).view(8, 3).sum(dim=1)  # of the bytes of a code
+    torch.testing.assert_close(projection.T @ projection, torch.eye(32), atol=1e-5, rtol=0)
+    shares = (vectors[:] @ projection).var(dim=0).view(8, 4).sum(dim=1)  # of the bytes of a code
     assert shares.max() < 1.5 * shares.min()
     assert shares.sum() > 0.98 * vectors[:].var(dim=0).sum()
     queries = vectors[::100] + 0.01
