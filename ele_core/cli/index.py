@@ -51,8 +51,9 @@ def index(
     RUN is a run folder, or a folder that StructuredPredictor.save wrote. Each FILE holds one structure per row, as
     .csv, .tsv, .jsonl, .parquet, .smi, plain lines or what a plugin reads.
 
-    Files are read in blocks of 131,072 rows, so memory does not grow with their length, and finished blocks are kept:
-    after Ctrl-C, a kill or a full disk, give the same command again to continue. --processes shares the work.
+    Files are read in blocks of 32,768 rows, so memory does not grow with their length, and finished blocks are kept:
+    after Ctrl-C, a kill or a full disk, give the same command again to continue. --processes shares the blocks: give
+    as many as there are cores.
 
     \b
     ele index run library.smi -o library.index

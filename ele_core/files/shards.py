@@ -68,7 +68,8 @@ class Shards:
 
     def _between(self, first: int, end: int) -> list[int]:
         """The files with rows from `first` up to `end`, at least one."""
-        return [n for n in range(len(self.files)) if self.starts[n] < end and self.starts[n + 1] > first] or [0]
+        starts = self.starts.tolist()
+        return [n for n in range(len(self.files)) if starts[n] < end and starts[n + 1] > first] or [0]
 
     def _slice(self, number: int, first: int, end: int) -> dict[str, Tensor]:
         start = int(self.starts[number])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
@@ -33,11 +33,11 @@ from ele_core.model.model import Model
 from ele_core.runtime.context import Context
 from ele_core.types import Candidates, Choice, Placed, StoredVectors
 
-FORMAT = 1
+FORMAT = 2
 """The version of the folder's layout."""
 DESCRIPTION, SUMMARY, LOSS, ENERGY = "index.json", "summary.json", "loss.safetensors", "energy.safetensors"
-SHARD = 16 * CHUNK
-"""Rows of a shard: what is read again after a stop."""
+SHARD = 4 * CHUNK
+"""Rows of a shard: what is in memory, what a process takes at a time, and what is read again after a stop."""
 MILLION = 1_000_000
 """From so many structures on, inverted lists are the default."""
 LOCK = ".lock"
@@ -76,7 +76,6 @@ class IndexBuilder:
                 found = self._embed()
                 processes.wait()
                 if processes.main:
-                    (self.folder / MANIFEST).unlink(missing_ok=True)
                     self._finish(found, choice)
         except DataError:
             if processes.main:
@@ -176,15 +175,25 @@ class IndexBuilder:
         chosen = choice or usual_index(len(embeddings))
         matrix = energy_matrix(self.model)
         parts = {LOSS: None} if matrix is None else {LOSS: None, ENERGY: matrix}
-        (self.folder / ENERGY).unlink(missing_ok=True)
         for name, own in parts.items():
             index = create(self.model, chosen, StoredVectors(embeddings, own))
             index.build(self.context)
-            write_shard(self.folder / name, {**index.state(), "built": torch.ones(1)})
+            write_shard(self.folder / f".{name}", {**index.state(), "built": torch.ones(1)})
+        self._exchange(parts)
         summary = {"structures": len(embeddings), "left_out": skipped, "shards": len(files)}
         about = {"index": chosen.model_dump(), "energy": matrix_digest(matrix)}
         write_text(self.folder / SUMMARY, json.dumps({**summary, **about}, indent=2) + "\n")
         seal(self.folder, unsealed=[LOCK])
+
+    def _exchange(self, parts: Collection[str]) -> None:
+        """Put the new parts in the places of those that are there, which can be used until now."""
+        (self.folder / MANIFEST).unlink(missing_ok=True)
+        for name in (LOSS, ENERGY):
+            (self.folder / name).unlink(missing_ok=True)
+            if name in parts:
+                (self.folder / f".{name}").replace(self.folder / name)
+            else:
+                (self.folder / f".{name}").unlink(missing_ok=True)
 
     def _tell(self, files: Sequence[Path], count: int) -> int:
         """Say how many rows were left out, and list the first of them; return their number."""

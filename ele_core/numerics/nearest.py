@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 CELLS = 1 << 24
 """Numbers in memory at once for a chunk: 64 MiB."""
@@ -32,6 +33,11 @@ class Nearest:
         size = max(1, CELLS // max(len(rows), found * embeddings.shape[1]))
         parts = [self._merged(part, rows, embeddings, squares) for part in self._blocks(size)]
         self.distances, self.rows = (torch.cat(column) for column in zip(*parts, strict=True))
+
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Distances and rows (B, k); if fewer than k rows were added, missing distances are infinite, and rows 0."""
+        missing = (0, self.k - self.rows.shape[1])
+        return functional.pad(self.distances, missing, value=torch.inf), functional.pad(self.rows, missing)
 
     def _blocks(self, size: int) -> list[slice]:
         return [slice(first, first + size) for first in range(0, len(self.queries), size)]

@@ -37,7 +37,8 @@ def is_charged(label: str) -> bool:
 
 def neutral(labels: Iterable[str]) -> tuple[str, ...]:
     """The elements of labels."""
-    return tuple(map(element_of, labels))
+    labels = tuple(labels)
+    return labels if "".join(labels).isalpha() else tuple(map(element_of, labels))  # most have no charge at all
 
 
 def not_among(labels: Iterable[str], allowed: Collection[str]) -> str | None:

@@ -44,6 +44,8 @@ LARGEST = 1000
 """Maximum number of heavy atoms that are read: writing a canonical SMILES takes quadratic time."""
 ATOM = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
 """An atom of a SMILES."""
+NOT_PLAIN = "[/\\ \t|"
+"""Signs of a SMILES that may tell more than atoms and bonds."""
 HYDROGEN = re.compile(r"\[\d*H\d*[+-]?\d*(:\d+)?\]")
 """A hydrogen of a SMILES."""
 HIGHLIGHT = (1.0, 0.74, 0.35)
@@ -194,10 +196,7 @@ def read_molecule(
     largest: bool = False,
     text: str = "",
 ) -> Reading:
-    """Read an RDKit molecule as `read` does a SMILES.
-
-    text: the SMILES that it was parsed from; if that is the canonical one, it is not parsed again.
-    """
+    """Read an RDKit molecule as `read` does a SMILES; `text` is the SMILES that it was parsed from."""
     with quiet():
         if largest and len(fragments := Chem.GetMolFrags(molecule, asMols=True)) > 1:
             reading = read_molecule(max(fragments, key=_size), limits)
@@ -208,19 +207,54 @@ def read_molecule(
         _check_size(canonical, molecule, limits)
         if "~" in canonical:  # where it closes a ring, RDKit reads a single bond in its own canonical form
             raise UnreadableMolecule(f"bond unspecified is not one of {' '.join(limits.bonds or BOND_TYPES)}")
-        again = Chem.Mol(molecule) if text == canonical else Chem.MolFromSmiles(canonical)
-        if again is None:
-            raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
-        Chem.Kekulize(again, clearAromaticFlags=True)
-        labels = tuple(atom_label(atom.GetSymbol(), atom.GetFormalCharge()) for atom in _atoms(again))
+        again = _kekulized_again(molecule, canonical, text)
+        plain = "[" not in canonical  # no charges, isotopes, radicals and hydrogens, and atoms are single words
+        labels = _plain_labels(canonical) if plain else _labels(again)
         if len(labels) < limits.min_atoms:
             raise UnreadableMolecule(f"{count_atoms(len(labels))} only, fewer than {limits.min_atoms}")
         atoms = labels if limits.charges else neutral(labels)
         _check_elements(atoms, limits)
         bonds = _bonds(again, limits)
-        unusual = _unusual(molecule, again, atoms, bonds) if limits.charges else ()
-        plain = text == canonical and "[" not in text  # isotopes and radicals are written in brackets
-        return Reading(canonical, atoms, bonds, () if plain else _dropped(molecule), unusual)
+        unusual = _unusual(molecule, again, atoms, bonds) if limits.charges and not (plain and _is_plain(text)) else ()
+        return Reading(canonical, atoms, bonds, () if _is_plain(text) else _dropped(molecule), unusual)
+
+
+def _kekulized_again(molecule: Chem.Mol, canonical: str, text: str) -> Chem.Mol:
+    """The molecule with its atoms in the order of its canonical SMILES, and with double bonds in aromatic rings.
+
+    Without brackets its atoms and bonds are all that is asked of it: then it need not be sanitised a second time.
+    """
+    if text == canonical:
+        return _kekulized(Chem.Mol(molecule))
+    if "[" not in canonical and (unchecked := _kekulized_unchecked(canonical)) is not None:
+        return unchecked
+    again = Chem.MolFromSmiles(canonical)
+    if again is None:
+        raise UnreadableMolecule(f"RDKit cannot read its own canonical form {canonical}: {_why_not(canonical)}")
+    return _kekulized(again)
+
+
+def _kekulized_unchecked(smiles: str) -> Chem.Mol | None:
+    """A molecule that is not sanitised, with double bonds in aromatic rings; None if there is no way to place them."""
+    molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+    try:
+        return _kekulized(molecule)
+    except Chem.KekulizeException:
+        return None
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a SMILES tells nothing beside atoms and bonds: no stereo, isotope, radical, charge, name or extension."""
+    return bool(text) and not any(sign in text for sign in NOT_PLAIN)
+
+
+def _labels(molecule: Chem.Mol) -> Atoms:
+    return tuple(atom_label(atom.GetSymbol(), atom.GetFormalCharge()) for atom in _atoms(molecule))
+
+
+def _plain_labels(smiles: str) -> Atoms:
+    """The labels of the atoms of a SMILES without brackets."""
+    return tuple(map(str.capitalize, ATOM.findall(smiles)))
 
 
 def build(atoms: Sequence[str], bonds: Sequence[tuple[int, int, str]]) -> Chem.Mol | None:

@@ -112,7 +112,7 @@ def satisfying_too(
         return rows[:JUDGED]
     if not constraints.bound[query]:
         return rows
-    satisfied = satisfying_rows(problem, constraints.distinct[int(constraints.group[query])])
+    satisfied = satisfying_rows(problem, constraints, int(constraints.group[query]))
     return torch.cat([rows, best_rows(energy[query : query + 1], problem.candidates, satisfied, k)])
 
 

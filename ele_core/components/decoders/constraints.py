@@ -21,6 +21,8 @@ AT_ONCE = 1 << 17
 """Candidates that are judged at once: bounds the memory."""
 REMEMBERED = 256
 """Constraints whose satisfying candidates are kept."""
+TOGETHER = 64
+"""Constraints that are judged while candidates are read once."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,21 +96,31 @@ def satisfying(problem: Problem, constraints: Constraints, energies: Tensor) -> 
         kept[query, rows] = constraints.satisfied(problem.candidates.batch[rows.cpu()], owner)
     for place in constraints.group[~constraints.costly].unique().tolist():
         if place >= 0:
-            rows = satisfying_rows(problem, constraints.distinct[place]).to(kept.device)
+            rows = satisfying_rows(problem, constraints, place).to(kept.device)
             kept[constraints.group == place] = torch.zeros_like(kept[0]).index_fill(0, rows, True)
     return kept
 
 
-def satisfying_rows(problem: Problem, constraint: Any) -> Tensor:
-    """The rows of the candidates that satisfy a constraint, ascending; remembered with the candidates."""
-    known, name = problem.candidates.satisfying, name_of(constraint)
-    if name not in known:
-        if len(known) >= REMEMBERED:
-            del known[next(iter(known))]
-        parts = problem.candidates.batch.chunks(AT_ONCE)
-        kept = [problem.rules.satisfies(part, constraint).cpu() for part in parts]
-        known[name] = torch.cat(kept).nonzero().flatten()
-    return known[name]
+def satisfying_rows(problem: Problem, constraints: Constraints, place: int) -> Tensor:
+    """The rows of the candidates that satisfy a constraint, ascending; remembered with the candidates.
+
+    If it is not known yet, the next constraints are judged with it: candidates are read once for all of them.
+    """
+    known, own = problem.candidates.satisfying, constraints.distinct[place]
+    if name_of(own) not in known:
+        following = [each for each in constraints.distinct[place:] if not constraints.rules.costly(each)]
+        named = {name_of(each): each for each in (own, *following[:TOGETHER])}
+        wanted = {name: each for name, each in named.items() if name not in known}
+        found, first = {name: list[Tensor]() for name in wanted}, 0
+        for part in problem.candidates.batch.chunks(AT_ONCE):
+            for name, each in wanted.items():
+                found[name].append(first + problem.rules.satisfies(part, each).cpu().nonzero().flatten())
+            first += len(part)
+        for name, parts in found.items():
+            if len(known) >= REMEMBERED:
+                del known[next(iter(known))]
+            known[name] = torch.cat(parts)
+    return known[name_of(own)]
 
 
 def name_of(constraint: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ele_core.interfaces import Index
 from ele_core.numerics.nearest import Nearest
@@ -22,5 +21,4 @@ class ExactIndex(Index):
         for vectors in self.vectors.chunks(CHUNK):
             found.add(torch.arange(first, first + len(vectors)), vectors)
             first += len(vectors)
-        missing = (0, k - found.rows.shape[1])
-        return functional.pad(found.distances, missing, value=torch.inf), functional.pad(found.rows, missing)
+        return found.filled()

@@ -99,9 +99,9 @@ def test_an_energy_that_weighs_errors_has_an_index_of_its_own(trained_run, tmp_p
     plain = open_model(trained_run).model()
     with pytest.raises(ModelError, match="built for another energy"):
         index.open_index(tmp_path / "faiss", plain).candidates()
-    kept = (tmp_path / "faiss" / "shard-00000.safetensors").stat()
+    kept = (tmp_path / "faiss" / "shard-00000.safetensors").stat().st_mtime_ns
     dataclasses.replace(folder, folder=tmp_path / "faiss", model=plain).build()
-    assert (tmp_path / "faiss" / "shard-00000.safetensors").stat() == kept
+    assert (tmp_path / "faiss" / "shard-00000.safetensors").stat().st_mtime_ns == kept
     assert len(index.open_index(tmp_path / "faiss", plain).candidates()) == 2001
 
 
@@ -139,23 +139,41 @@ def test_a_build_that_was_stopped_is_continued(ele, trained_run, tmp_path, monke
     assert json.loads((tmp_path / "again" / "summary.json").read_text())["index"] == {"name": "exact"}
 
 
-def test_a_disk_that_fills_keeps_what_was_built(ele, trained_run, tmp_path, monkeypatch):
+def fill(monkeypatch, name):
+    """Let the disk be full as soon as a file with this name is written."""
     save = shards.save_tensors
 
-    def fill(file, tensors):
-        if "shard-00001" in file.name:
+    def full(file, tensors):
+        if name in file.name:
             file.write_bytes(b"half")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         save(file, tensors)
 
+    monkeypatch.setattr(shards, "save_tensors", full)
+
+
+@pytest.mark.parametrize(("name", "kept"), [("shard-00001", 1), ("loss", 4)])
+def test_a_disk_that_fills_keeps_what_was_built(ele, trained_run, tmp_path, monkeypatch, name, kept):
     with monkeypatch.context() as patched:
-        patched.setattr(shards, "save_tensors", fill)
-        assert fails(
-            ele("index", trained_run, *BUILD), 1, "numbers/shard-00001.safetensors: cannot be written: no space"
-        )
+        fill(patched, name)
+        assert fails(ele("index", trained_run, *BUILD), 1, f"{name}.safetensors: cannot be written: no space")
     built = sorted(path.name for path in (tmp_path / "numbers").iterdir())
-    assert built == ["index.json", "shard-00000.safetensors"]
+    assert built == ["index.json", *(f"shard-{number:05}.safetensors" for number in range(kept))]
+    written = [(tmp_path / "numbers" / name).stat().st_mtime_ns for name in built]
     assert ele("index", trained_run, *BUILD).code == 0
+    assert [(tmp_path / "numbers" / name).stat().st_mtime_ns for name in built] == written
+
+
+def test_an_index_can_be_used_until_another_way_to_search_it_is_complete(ele, trained_run, tmp_path, monkeypatch):
+    assert ele("index", trained_run, *BUILD).code == 0
+    command = ["predict", trained_run, "inputs.txt", "--candidates", "numbers"]
+    before = ele(*command).out
+    with monkeypatch.context() as patched:
+        fill(patched, "loss")
+        assert fails(ele("index", trained_run, *BUILD, "--index", "faiss"), 1, "cannot be written: no space")
+    assert ele(*command).out == before
+    assert ele("index", trained_run, *BUILD, "--index", "faiss").code == 0
+    assert json.loads((tmp_path / "numbers" / "summary.json").read_text())["index"]["name"] == "faiss"
 
 
 def changed_json(file, **values):

@@ -146,6 +146,28 @@ def test_a_canonical_text_is_parsed_once_and_read_alike(smiles: str, charges: bo
     assert parsed == [own]
 
 
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "c1ccc2cc3ccccc3cc2c1",
+        "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
+        "O=c1ccc2ccccc2o1",
+        "c1cc2cccc3ccc4cccc1c4c32",
+        "c1cnoc1-c1ncco1",
+        "Brc1ccc(Cl)s1",
+        "C1=CC2=CC=CC=C2N=C1",
+        "OB(O)c1ccccc1",
+    ],
+)
+def test_a_text_in_any_order_is_read_as_its_canonical_one(smiles: str) -> None:
+    canonical = read(smiles).smiles
+    expected = read(canonical)  # is sanitised
+    for seed in range(1, 9):
+        text = rdkit_adapter.rewritten(smiles, seed)
+        assert text is not None
+        assert read(text) == expected  # is not sanitised a second time
+
+
 def test_molecules_are_hashable_values() -> None:
     assert {Molecule.from_smiles("OCC"), Molecule.from_smiles("CCO")} == {Molecule.from_smiles("C(C)O")}
 

@@ -181,8 +181,25 @@ def test_only_the_last_constraints_are_remembered(problem, monkeypatch):
     monkeypatch.setattr(module, "REMEMBERED", 2)
     fresh = dataclasses.replace(problem, candidates=Candidates(problem.candidates.batch, problem.candidates.embeddings))
     for length in range(5):
-        satisfying_rows(fresh, SequenceConstraint(length=length))
+        given = constrained(fresh, [SequenceConstraint(length=length)])
+        satisfying_rows(given, Constraints.of(given, 1, torch.device("cpu")), 0)
     assert len(fresh.candidates.satisfying) == 2
+
+
+def test_candidates_are_read_once_for_several_constraints(problem, queries, monkeypatch):
+    read, batch = [], problem.candidates.batch
+    chunks = type(batch).chunks
+    monkeypatch.setattr(type(batch), "chunks", lambda self, size: read.append(len(self)) or chunks(self, size))
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+    fresh = dataclasses.replace(problem, candidates=Candidates(batch, problem.candidates.embeddings))
+    lengths = [number % 4 for number in range(len(queries))]
+    given = constrained(fresh, [SequenceConstraint(length=length) for length in lengths])
+    constraints = Constraints.of(given, len(queries), torch.device("cpu"))
+    for place, length in enumerate(dict.fromkeys(lengths)):
+        rows = satisfying_rows(given, constraints, place)
+        kept = problem.rules.satisfies(batch, SequenceConstraint(length=length))
+        assert torch.equal(rows, kept.nonzero().flatten())
+    assert read == [len(batch)]
 
 
 def test_constraints_that_are_all_none_are_none(problem):

@@ -64,6 +64,21 @@ def test_more_lists_and_ranks_than_there_are_mean_all():
     assert torch.equal(all_ranked.search(queries, 10)[1], ExactIndex(None, vectors).search(queries, 10)[1])
 
 
+def test_the_main_directions_of_many_dimensions_are_coded():
+    generator = torch.Generator().manual_seed(4)
+    spread = torch.cat([torch.linspace(2, 1, 16), torch.full((184,), 0.02)])
+    rotation = torch.linalg.qr(torch.randn(200, 200, generator=generator)).Q
+    vectors = StoredVectors((torch.randn(3000, 200, generator=generator) * spread @ rotation).half())
+    index = inverted(vectors)
+    projection = index.state()["projection"]
+    torch.testing.assert_close(projection.T @ projection, torch.eye(32), atol=1e-5, rtol=0)
+    shares = (vectors[:] @ projection).var(dim=0).view(8, 4).sum(dim=1)  # of the bytes of a code
+    assert shares.max() < 1.5 * shares.min()
+    assert shares.sum() > 0.98 * vectors[:].var(dim=0).sum()
+    queries = vectors[::100] + 0.01
+    assert torch.equal(index.search(queries, 1)[1], ExactIndex(None, vectors).search(queries, 1)[1])
+
+
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
@@ -71,6 +86,7 @@ def test_more_lists_and_ranks_than_there_are_mean_all():
         ("sizes", lambda sizes: sizes + 1, "do not hold all vectors"),
         ("codes", lambda codes: codes[1:], "do not have the shapes"),
         ("words", lambda words: words.double(), "do not have the shapes"),
+        ("projection", lambda projection: projection[1:], "do not have the shapes"),
         ("centres", None, "there is no 'centres'"),
     ],
 )
