@@ -57,7 +57,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 results.append(measure(Path(folder), count))
             print(json.dumps(results[-1]), flush=True)
-            known |= record(results) if kind == "outputs" else {"pairs": with_command(results)}
+            known |= record(results) if kind == "outputs" else {"pairs": with_others(results, known.get("pairs", []))}
             if options.output:  # what was measured so far is kept if a later measurement is stopped
                 write_text(options.output, json.dumps(known, indent=2) + "\n")
 
@@ -74,10 +74,14 @@ def record(results: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def with_command(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The results of pairs, each with what is needed to reproduce it."""
-    command = f"python benchmarks/streams.py --pairs {' '.join(str(each['pairs']) for each in results)}"
-    return [{"command": command, "date": today(), "in_memory": IN_MEMORY, **each} for each in results]
+def with_others(results: list[dict[str, Any]], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results of pairs, each with what is needed to reproduce it, and those that are known of other numbers."""
+    about = {"date": today(), "in_memory": IN_MEMORY}
+    found = {
+        each["pairs"]: {"command": f"python benchmarks/streams.py --pairs {each['pairs']}", **about, **each}
+        for each in results
+    }
+    return [row for _, row in sorted({**{each["pairs"]: each for each in known}, **found}.items())]
 
 
 def measured(folder: Path, count: int) -> dict[str, Any]:

@@ -75,14 +75,21 @@ def sampled(file: str, wanted: Wanted, share: float, readers: Readers, monitor: 
         for place, (one, other) in enumerate(zip(*cells, strict=True)):
             novel = [new[0].sees(one), new[1].sees(other)]
             if chosen[place] or any(novel):
-                columns[0].append(one)
-                columns[1].append(other)
+                columns[0].append(alone(one))
+                columns[1].append(alone(other))
                 numbers.append(first + place)
                 if table.lines is not None:
                     lines[first + place] = table.lines[place]
         first += len(table)
     known = dataclasses.replace(table, columns={}, lines=None, digest=digest_of(file))
     return PairCells(known, *columns, lines or None, numbers)
+
+
+def alone(cell: Cell) -> Cell:
+    """The cell without the rest of the array that it may be a row of."""
+    if isinstance(cell, Mapping):
+        return {name: alone(own) for name, own in cell.items()}
+    return cell if isinstance(cell, str) else cell.copy()
 
 
 def in_sample(first: int, count: int, share: float) -> list[bool]:
