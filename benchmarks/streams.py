@@ -123,9 +123,9 @@ def train(folder: Path) -> None:
 def sections(count: int) -> dict[str, Any]:
     """A small model that is trained for a few steps on so many pairs."""
     training = {"epochs": STEPS * BATCH / count, "batch_size": BATCH, "evaluations": 1}
-    surrogate = {"name": "contrastive", "dim": 16, "encoder": "flat", "training": training}
+    surrogate = {"name": "contrastive", "dim": 16, "encoder": "flat", "training": training, "decisions": "none"}
     regressor = {"name": "neural", "backbone": NETWORK, "training": training}
-    return {"surrogate": surrogate, "regressor": regressor, "decoder": "candidates"}
+    return {"surrogate": surrogate, "regressor": regressor, "decoder": "candidates", "calibration": {"pairs": 0}}
 
 
 def measured_pairs(folder: Path, count: int) -> dict[str, Any]:

@@ -156,9 +156,8 @@ def sizes_of(inputs: InputSpace[Any], source: Source[Any]) -> Tensor | PerRow | 
         return inputs.sizes(source)
 
     def sizes(rows: Tensor) -> Tensor:
-        found = inputs.sizes(source[rows])
-        assert found is not None
-        return found
+        found = [inputs.sizes(source[part]) for part in rows.split(CHUNK)]
+        return torch.cat([each for each in found if each is not None])
 
     return None if inputs.sizes(source[:1]) is None else PerRow(sizes)
 
