@@ -413,7 +413,14 @@ class TrainingData:
     """Pairs to choose options and weights by."""
     extra: Source[Any] | None = None
     """Similar outputs without inputs, for pre-training; None: there are none."""
+    sample: Pairs | None = None
+    """Some of the training pairs, in memory, if `train` is on disk; None: `train` is in memory."""
     problem: Problem | None = None
     """For a decoder that learns: the space and the candidates."""
     energy: Callable[[Tensors], Energy] | None = None
     """For a decoder that learns: packed inputs → their energy, as it will be given to `decode`."""
+
+    @property
+    def in_memory(self) -> Pairs:
+        """The training pairs, or a sample if they are on disk: for what needs all at once."""
+        return self.train if self.sample is None else self.sample

@@ -188,8 +188,9 @@ def show(stored: StoredEvaluation, groups: Mapping[str, Groups], run: Run, conso
 def show_verdict(stored: StoredEvaluation, run: Run, console: options.Console) -> None:
     """Print what the metrics mean, in plain words."""
     from ele_core.report.headline import verdict
+    from ele_core.runs.folder import training_pairs
 
-    for sentence in verdict(stored.metrics, stored.trust, len(run.provenance["train"])):
+    for sentence in verdict(stored.metrics, stored.trust, training_pairs(run.provenance)):
         console.hint(sentence)
 
 

@@ -57,6 +57,9 @@ class DataConfig(ComponentConfig):
     once, and right if the answer is any of them. None: every row is a pair by itself."""
     on_error: Literal["raise", "skip"] = "raise"
     """What to do with rows that cannot be used: `raise` lists them and stops, `skip` omits them."""
+    in_memory: int = Field(default=1_000_000, ge=100)
+    """About how many rows of the file are kept in memory. If it has more, a sample of so many is split, gives labels,
+    sizes and vocabulary, and is searched for candidates; networks train on all pairs, which are packed on disk."""
 
 
 class StartConfig(ComponentConfig):

@@ -63,6 +63,17 @@ class BlockOrder:
         return first + torch.randperm(end - first, generator=generator), generator
 
 
+class PerRow:
+    """Values of rows that are computed when they are asked for, because there are too many to keep."""
+
+    def __init__(self, compute: Callable[[Tensor], Tensor]) -> None:
+        self._compute = compute
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        """The values of `rows`, one row of a tensor for each."""
+        return self._compute(rows)
+
+
 class ShuffledBatches(Batches):
     """Batches of a new permutation of `count` rows in each epoch; with `sizes`, a batch holds inputs of similar length.
 
@@ -76,7 +87,7 @@ class ShuffledBatches(Batches):
         size: int,
         context: Context,
         stage: str,
-        sizes: Tensor | None = None,
+        sizes: Tensor | PerRow | None = None,
         blocks: Sequence[int] | None = None,
     ) -> None:
         self._order = BlockOrder(blocks or (0, count), size, context, stage)
@@ -107,7 +118,7 @@ class ShuffledBatches(Batches):
         return block_batches(rows, self._size, generator, self._sizes)
 
 
-def block_batches(order: Tensor, size: int, generator: Generator, sizes: Tensor | None) -> list[Tensor]:
+def block_batches(order: Tensor, size: int, generator: Generator, sizes: Tensor | PerRow | None) -> list[Tensor]:
     """Return the batches of shuffled rows; with the `sizes` of all rows, a batch holds rows of similar size."""
     if sizes is None:
         return list(order.split(size))

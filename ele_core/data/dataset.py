@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ele_core.data.objects import Rejected
+from ele_core.data.objects import Lines, Rejected
 from ele_core.errors import DataError, counted
 from ele_core.numerics.tensors import Tensors
+
+if TYPE_CHECKING:
+    from ele_core.data.large import StoredPairs
 
 LEAST_CALIBRATION = 20
 """The least number of pairs to calibrate with."""
@@ -33,7 +36,7 @@ class DataSet:
     rejected: Sequence[Rejected] = ()
     rows: Sequence[int] | None = None
     """The row of the source that each pair came from. None: pair i is row i."""
-    lines: Sequence[int] | None = None
+    lines: Lines | None = None
     """The line at which each row of the source begins, counted from 1. None: unknown."""
     notes: Sequence[str] = ()
     """Lines for the user on how the source was read."""
@@ -44,9 +47,28 @@ class DataSet:
     """Rows set aside to learn the confidence of predictions; ELE takes them from `train`."""
     alike: Tensor | None = None
     """(N,) a number for each pair, the same for pairs that stay in one part of the split. None: all are different."""
+    keys: Tensor | None = None
+    """(N,) a hash of each pair, equal for pairs that stay in one part of the split. None: all pairs are in memory."""
+    stored: StoredPairs | None = None
+    """All training pairs, on disk; those at `train` are a sample of them. None: those at `train` are all."""
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    @property
+    def training_pairs(self) -> int:
+        """The number of training pairs, in memory or on disk."""
+        return len(self.train) if self.stored is None else len(self.stored)
+
+    @property
+    def pairs(self) -> int:
+        """The number of all pairs, in memory or on disk."""
+        return len(self) - len(self.train) + self.training_pairs
+
+    @property
+    def left_out(self) -> int:
+        """The number of rows that cannot be used."""
+        return len(self.rejected) if self.stored is None else self.stored.left_out
 
     def with_split(self, train: Tensor, validation: Tensor, test: Tensor, calibration: Tensor) -> DataSet:
         """Return the same pairs with another split."""
@@ -77,9 +99,9 @@ class DataSet:
         place[rows] = torch.arange(len(rows))
         parts = [place[part][place[part] >= 0] for part in (self.train, self.validation, self.test, self.calibration)]
         source = [self.source_row(row) for row in rows.tolist()]
-        alike = None if self.alike is None else self.alike[rows]
+        alike, keys = (None if each is None else each[rows] for each in (self.alike, self.keys))
         kept = dataclasses.replace(
-            self, inputs=self.inputs_at(rows), outputs=self.outputs[rows], rows=source, alike=alike
+            self, inputs=self.inputs_at(rows), outputs=self.outputs[rows], rows=source, alike=alike, keys=keys
         )
         return dataclasses.replace(kept.with_split(*parts), rejected=[*self.rejected, *rejected])
 

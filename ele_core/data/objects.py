@@ -57,8 +57,12 @@ class Rejected:
         return f"row {number}{line}: {text!r}: {self.reason}"
 
 
-def located(rejected: Iterable[Rejected], lines: Sequence[int] | None) -> list[Rejected]:
-    """Return the rejected rows with their lines, in the order of the rows; `lines` are those of all rows."""
+Lines = Sequence[int] | Mapping[int, int]
+"""The line of each row of a file, or of some rows."""
+
+
+def located(rejected: Iterable[Rejected], lines: Lines | None) -> list[Rejected]:
+    """Return the rejected rows with their lines, in the order of the rows."""
     ordered = sorted(rejected, key=lambda each: each.row)
     return ordered if lines is None else [dataclasses.replace(each, line=lines[each.row]) for each in ordered]
 
@@ -125,9 +129,15 @@ class Objects:
         rows, values = ([column[place] for place in accepted] for column in (self.rows, self.values))
         return Objects(rows, values, [*self.rejected, *rejected], parts)
 
-    def located(self, lines: Sequence[int] | None) -> Objects:
-        """Return the same with the lines of the rejected rows, which are then in the order of the rows."""
-        return dataclasses.replace(self, rejected=located(self.rejected, lines))
+    def located(self, lines: Lines | None, numbers: Sequence[int] | None = None) -> Objects:
+        """Return the same with the lines of the rejected rows, which are then in the order of the rows.
+
+        `numbers` are those of the rows in their file, if not all of it was read.
+        """
+        rejected = self.rejected
+        if numbers is not None:
+            rejected = [dataclasses.replace(each, row=numbers[each.row]) for each in rejected]
+        return dataclasses.replace(self, rejected=located(rejected, lines))
 
 
 def parse_cells(

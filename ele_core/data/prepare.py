@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Protocol
 
 import torch
@@ -26,6 +27,7 @@ from ele_core.config import (
 )
 from ele_core.config.recipes import BARE, CALIBRATED_FROM
 from ele_core.data.dataset import DataSet, fingerprint, split_examples
+from ele_core.data.large import PairCells, key_of, read_cells, with_stored
 from ele_core.data.objects import (
     Objects,
     located,
@@ -145,9 +147,11 @@ def prepare(config: RunConfig, context: Context, pairs: Pairs | None = None, sta
         known = fingerprint(map(inputs.format, data.inputs), data.outputs)
         data = dataclasses.replace(data, fingerprint=known)
     else:
-        take = pack_inputs if shared else fit_inputs
-        data, packed = take(inputs, data, config.data.on_error if config.data else "skip")
-    facts, given = Facts(choice, inputs, space, len(data.train), aside), config.given
+        take, large = pack_inputs if shared else fit_inputs, data.keys is not None
+        data, packed = take(inputs, data, config.data.on_error if config.data and not large else "skip")
+        if large:
+            data = with_stored(config, choice, inputs, space, data, packed, context)
+    facts, given = Facts(choice, inputs, space, data.training_pairs, aside), config.given
     if start is not None and shared and "recipe" not in given:
         given = merge(taken_from(start.config, facts.pairs, given), given)
     return Prepared(plan(given, facts, config.registry), space, inputs, data, packed)
@@ -325,8 +329,8 @@ def load_file(
     assert options is not None
     wanted: list[Column] = [named_or(options.input, FIRST), named_or(options.output, LAST)]
     reading(options.file, context.monitor)
-    table = read_table(options.file, wanted, readers(config.registry))
-    left, right = table.read(wanted)
+    cells = read_cells(options.file, wanted, options.in_memory, readers(config.registry), context.monitor)
+    table, left, right, large = cells.table, cells.left, cells.right, cells.numbers is not None
     if left is right and len(left) and not isinstance(left[0], str):
         fix = "Save both in one file: numpy.savez(file, input=…, output=…)."
         raise DataError("one array, but pairs need inputs and outputs.", where=options.file, fix=fix)
@@ -342,19 +346,21 @@ def load_file(
         fix = f"Join them, as in --input {','.join(options.input)}, or read each by itself: --set input=columns."
         raise ConfigError(what, where="data.input", fix=fix)
     inputs.read_beside(options.file)
-    space, read, parsed = read_pairs(config, inputs, left, right, context)
-    outputs = parsed.pack(space.pack, lambda row: cell_text(right[row])).located(table.lines)
-    if options.on_error == "raise" or not len(outputs):
+    space, read, parsed = read_pairs(config, inputs, cells, context)
+    outputs = parsed.pack(space.pack, lambda row: cell_text(right[row]))
+    rejected = outputs.located(cells.lines, cells.numbers).rejected
+    if (options.on_error == "raise" and not large) or not len(outputs):  # bad rows of a large file are found later
         hint = swapped(space.texts.parse, left, right) or ("" if start is None else OF_THE_MODEL)
-        refuse(outputs.rejected, options.file, skipping=options.on_error == "skip", fix=hint)
+        refuse(rejected, options.file, skipping=options.on_error == "skip", fix=hint)
     extra = None
     if options.extra:
         fatal = options.on_error == "raise"
         extra = load_outputs(options.extra, space, config.output.name, context, config.registry, fatal=fatal)
     values = [read[row] for row in outputs.rows]
     texts = [cell_text(right[row]) for row in outputs.rows]
-    cells = (left[row] for row in outputs.rows)
-    alike = numbered(map(inputs.format, values) if options.any_truth else map(pair_key, cells, texts))
+    written = map(inputs.format, values) if options.any_truth else repeat(None)
+    keys = list(map(key_of, (left[row] for row in outputs.rows), texts, written))
+    alike = numbered(keys)
     repeats = "" if options.any_truth else note_on_copies(alike)
     if not options.any_truth and int(alike.max()) < FEW_DIFFERENT:
         alike = torch.arange(len(values))
@@ -376,21 +382,15 @@ def load_file(
         source=options.file,
         fingerprint=with_contents(table.digest, inputs.contents(values)),
         extra=extra,
-        rejected=outputs.rejected,
-        rows=outputs.rows,
-        lines=table.lines,
+        rejected=rejected,
+        rows=outputs.rows if cells.numbers is None else [cells.numbers[row] for row in outputs.rows],
+        lines=cells.lines,
         notes=[note for note in notes if note],
         any_truth=bool(options.any_truth),
         alike=alike,
+        keys=torch.tensor(keys) if large else None,
     )
     return choice, inputs, space, data
-
-
-def pair_key(cell: Cell, text: str) -> int:
-    """A number that is equal for equal rows: for the cell of the input and the text of the output."""
-    if isinstance(cell, Mapping):
-        return hash((*(pair_key(own, name) for name, own in cell.items()), text))
-    return hash((cell.tobytes() if hasattr(cell, "tobytes") else str(cell), text))
 
 
 def note_on_copies(alike: Tensor) -> str:
@@ -427,9 +427,10 @@ def held_out(options: DataConfig, pairs: int) -> float:
 
 
 def read_pairs(
-    config: RunConfig, inputs: InputSpace[Any], left: Sequence[Cell], right: Sequence[Cell], context: Context
+    config: RunConfig, inputs: InputSpace[Any], cells: PairCells, context: Context
 ) -> tuple[OutputSpace[Any, Any], dict[int, Any], Objects]:
     """Parse the cells of both columns; return the output space, the inputs by row, and the outputs."""
+    left, right = cells.left, cells.right
     space_type: type[OutputSpace[Any, Any]] = config.registry.get("output", config.output.name)
     texts = [cell_text(cell) for cell in right if not isinstance(cell, Unreadable)]
     options = {**space_type.Texts.infer(texts, config.output.options), **config.output.options}
@@ -437,7 +438,8 @@ def read_pairs(
     if not len(outputs):
         assert config.data is not None
         hint = swapped(space_type.Texts(space_type, options).parse, left, right)
-        refuse(outputs.rejected, config.data.file, skipping=config.data.on_error == "skip", fix=hint)
+        rejected = outputs.located(cells.lines, cells.numbers).rejected
+        refuse(rejected, config.data.file, skipping=config.data.on_error == "skip", fix=hint)
         raise DataError("there are no pairs.", where=config.data.file)
     return inferred_space(space_type, outputs.values, options), values, outputs
 

@@ -17,8 +17,10 @@ def summary(prepared: Prepared) -> str:
     """Return what a user should know before a training: how the data were read, their sizes, and the recipe."""
     data = prepared.data
     extra = f", {counted(len(data.extra), 'extra output')}" if data.extra is not None else ""
-    left_out = f", {counted(len(data.rejected), 'row')} left out" if data.rejected else ""
-    sizes = f"{len(data.train):,} training, {len(data.validation):,} validation, {set_aside(data)}{len(data.test):,}"
+    left_out = f", {counted(data.left_out, 'row')} left out" if data.left_out else ""
+    sizes = (
+        f"{data.training_pairs:,} training, {len(data.validation):,} validation, {set_aside(data)}{len(data.test):,}"
+    )
     read = f"{data.source}: {sizes} test pairs{extra}{left_out}"
     return "\n".join([*data.notes, read, *recipe_lines(prepared.config)])
 
@@ -40,8 +42,8 @@ def facts(prepared: Prepared) -> dict[str, Any]:
     return {
         "source": data.source,
         "fingerprint": data.fingerprint,
-        "pairs": len(data),
-        "train": len(data.train),
+        "pairs": data.pairs,
+        "train": data.training_pairs,
         "validation": len(data.validation),
         "calibration": len(data.calibration),
         "test": len(data.test),
@@ -61,15 +63,15 @@ def describe_data(prepared: Prepared) -> str:
     lines = [
         *data.notes,
         f"source       {data.source} (sha256 {data.fingerprint[:12]}…)",
-        f"pairs        {len(data):,}, of them {len(data.train):,} training, {len(data.validation):,} validation, "
+        f"pairs        {data.pairs:,}, of them {data.training_pairs:,} training, {len(data.validation):,} validation, "
         f"{aside}{len(data.test):,} test",
         f"outputs      {len(distinct(keys)):,} different; {int(known.sum()):,} of the test outputs occur in training",
         f"extra        {counted(len(data.extra) if data.extra is not None else 0, 'output')} without inputs",
-        f"left out     {counted(len(data.rejected), 'row')}",
+        f"left out     {counted(data.left_out, 'row')}",
         *(f"  {each}" for each in data.rejected[:LISTED]),
     ]
-    if len(data.rejected) > LISTED:
-        lines.append(f"  … and {len(data.rejected) - LISTED:,} more")
+    if data.left_out > LISTED:
+        lines.append(f"  … and {data.left_out - LISTED:,} more")
     sizes = prepared.inputs.sizes(prepared.packed)
     if sizes is not None:
         lines.append(f"input sizes  {int(sizes.min())} to {int(sizes.max())}, mean {sizes.float().mean():.1f}")

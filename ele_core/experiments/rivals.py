@@ -163,7 +163,7 @@ class KernelRidge(Rival):
         """Solve for the training pairs, and choose among their outputs."""
         from ele_core.model.train import assemble, fit
 
-        data = dataclasses.replace(prepared.data, train=known(prepared), calibration=torch.arange(0))
+        data = dataclasses.replace(prepared.data, train=known(prepared), calibration=torch.arange(0), stored=None)
         config = prepared.config
         facts = Facts(config.input, prepared.inputs, prepared.space, len(data.train), 0)
         given = {name: value for name, value in config.given.items() if name in ("task", "data", "input", "output")}

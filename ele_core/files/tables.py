@@ -19,6 +19,8 @@ __all__ = ["FIRST", "LAST", "Table", "Unreadable", "as_csv", "read_table"]
 
 JSONL = (".jsonl", ".ndjson")
 ARRAYS = (".npy", ".npz")
+CHUNK = 1 << 16
+"""Rows that are read at a time to count them."""
 OBJECTS = "Python objects are not read: unpickling a file can run any code. Save it as CSV, Parquet or .npz."
 REFUSED = {
     **dict.fromkeys(
@@ -62,10 +64,16 @@ def read_table(file: str, wanted: Wanted | None = None, readers: Readers | None 
         table = read_with(reader, file, wanted)
     else:
         table = read_text(file, suffix, wanted)
-    if not table.names and suffix not in JSONL and any(not isinstance(name, int) for name in wanted or ()):
-        fix = "Drop the column's name, or use .csv or .jsonl."
-        raise DataError("this file has no named columns.", where=file, fix=fix)
+    require_names(table, wanted)
     return table
+
+
+def require_names(table: Table, wanted: Wanted | None) -> None:
+    """Refuse a column by name if those of the file have none; JSONL without names has lines that cannot be read."""
+    named = any(not isinstance(name, int) for name in wanted or ())
+    if named and not table.names and suffix_of(table.file) not in JSONL:
+        fix = "Drop the column's name, or use .csv or .jsonl."
+        raise DataError("this file has no named columns.", where=table.file, fix=fix)
 
 
 def suffix_of(file: str) -> str:
@@ -224,15 +232,25 @@ def is_text(suffix: str, readers: Readers | None) -> bool:
 
 
 def count_chunks(file: str, size: int, readers: Readers | None = None) -> int | None:
-    """How many chunks of `size` rows a file has, to show progress; None if only reading it would tell.
+    """How many chunks of `size` rows a file has, to show progress; None if only reading it would tell."""
+    suffix = suffix_of(file)
+    if file == "-" or not (suffix in PARQUET or is_text(suffix, readers)):
+        return None
+    return max(1, math.ceil(about_rows(file, readers) / size))
+
+
+def about_rows(file: str, readers: Readers | None = None) -> int:
+    """How many rows a file has that `stream_tables` streams, else 0.
 
     For text it is counted by lines, and may be too many if cells hold line breaks.
     """
     suffix = suffix_of(file)
-    if file == "-" or not (suffix in PARQUET or is_text(suffix, readers)):
-        return None
     if suffix in PARQUET:
-        return max(1, math.ceil(count_rows(file) / size))
+        return count_rows(file)
+    if suffix in ARROW:
+        return sum(map(len, stream_arrow(file, suffix, keep([FIRST], file), CHUNK)))
+    if not is_text(suffix, readers) or suffix in REFUSED or not Path(file).is_file():
+        return 0  # what is not a file can be read only once
     with bytes_of(file) as stream:
         lines = sum(block.count(b"\n") for block in iter(lambda: stream.read(BUFFER), b""))
-    return max(1, math.ceil((lines - (suffix in SEPARATORS)) / size))
+    return lines - (suffix in SEPARATORS)

@@ -47,14 +47,12 @@ def assemble(prepared: Prepared, context: Context, donor: Model | None = None) -
 
 
 def fit(model: Model, prepared: Prepared, context: Context) -> Model:
-    """Fit everything that learns, the surrogate first; keep the training outputs as candidates.
+    """Fit everything that learns, the surrogate first; keep the training outputs in memory as candidates.
 
     The surrogate and the candidates of a model that the training starts from stay.
     """
-    data = prepared.data
-    train, validation = (Pairs(prepared.packed[rows], data.outputs[rows]) for rows in (data.train, data.validation))
-    given = TrainingData(model.inputs, train, validation, data.extra)
-    sizes = len(data.train), 0 if data.extra is None else len(data.extra)
+    data, given = prepared.data, training_data(prepared)
+    sizes = data.training_pairs, 0 if data.extra is None else len(data.extra)
     learners = model.learners()
     if model.config.start is not None:
         del learners["surrogate"]
@@ -62,10 +60,11 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     if model.config.start is None:
         learn(model.surrogate, "surrogate", given, context)
     learn(model.regressor, "regressor", given, context)
-    if warning := divergence(model, validation):
+    if warning := divergence(model, given.validation):
         context.monitor.message(warning)
     known = [] if model.candidates is None else [model.candidates.batch.to("cpu")]
-    outputs = type(data.outputs).cat([train.outputs, *known]) if known else train.outputs
+    own = given.in_memory.outputs[:]
+    outputs = type(own).cat([own, *known]) if known else own
     model.candidates = model.embed_candidates(outputs, processes=context.processes)
     fit_decoders(model, given, context)
     rows, truths = prepared.examples("validation")
@@ -75,6 +74,15 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
         assert model.calibration is not None
         context.monitor.message(described(model.calibration))
     return model
+
+
+def training_data(prepared: Prepared) -> TrainingData:
+    """What learners are fitted on: the training and validation pairs, in memory or on disk."""
+    data = prepared.data
+    train, validation = (Pairs(prepared.packed[rows], data.outputs[rows]) for rows in (data.train, data.validation))
+    if data.stored is None:
+        return TrainingData(prepared.inputs, train, validation, data.extra)
+    return TrainingData(prepared.inputs, data.stored, validation, data.extra, sample=train)
 
 
 def contradictions(model: Model, prepared: Prepared) -> str:

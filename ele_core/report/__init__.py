@@ -20,6 +20,7 @@ from ele_core.report.learning_curves import Curve, curves, deciding
 from ele_core.report.measured import Measured, Wanted, evaluate_missing, measured_before, metrics_of, outcome_of
 from ele_core.report.page import render
 from ele_core.report.provenance import provenance
+from ele_core.runs.folder import training_pairs
 from ele_core.runs.measurements import load_all
 from ele_core.runs.run import Run
 from ele_core.runtime.context import Context
@@ -95,7 +96,7 @@ def collect(
         "ranks": ranks(model, queries, truths, affordable, context, measured.constraints(model)),
         "advice": [
             *filter(None, [behind(model.space, measured.outcome.metrics, measured.outcome.others)]),
-            *advice(measured, len(run.provenance["train"]), regression(learned, run), other_decoders),
+            *advice(measured, training_pairs(run.provenance), regression(learned, run), other_decoders),
         ],
         **trust,
         "primary": label(next(iter(metrics))),

@@ -15,7 +15,7 @@ from ele_core.files.archive import read_json
 from ele_core.model.files import LARGEST_CONFIG
 from ele_core.report.learning_curves import duration
 from ele_core.report.measured import Measured
-from ele_core.runs.folder import IDENTITY, training_seconds
+from ele_core.runs.folder import IDENTITY, training_pairs, training_seconds
 from ele_core.runs.run import Run
 
 
@@ -41,7 +41,7 @@ def about(run: Run) -> list[str]:
     """The task or its data, the size, the seed and the time of the training."""
     task, own_data = run.config.task, run.config.data is not None
     what = [f"settings of {task.name}"] if task and own_data else [run.provenance["source"]] if task else []
-    pairs = counted(len(run.provenance["train"]), "training pair")
+    pairs = counted(training_pairs(run.provenance), "training pair")
     return [*what, pairs, f"seed {run.config.seed}", f"trained in {duration(training_seconds(run.folder))}"]
 
 

@@ -109,7 +109,7 @@ def from_folds(model: Model, run: Run, folds: int, context: Context) -> Model:
     for fold in range(folds):
         told = f"fold {fold + 1} of {folds}: training without {counted(int((part == fold).sum()), 'pair')}"
         context.monitor.message(f"{told}, to predict these")
-        others = dataclasses.replace(data, train=data.train[part != fold], calibration=nothing)
+        others = dataclasses.replace(data, train=data.train[part != fold], calibration=nothing, stored=None)
         own = dataclasses.replace(prepared, config=fixed, data=others)
         rows, _ = examples(data, data.train[part == fold], written)
         parts.append(to_judge(fit(assemble(own, context), own, context), data.inputs_at(rows), context))

@@ -101,7 +101,14 @@ def read_data(folder: Path) -> dict[str, Any]:
     kinds = {"source": str, "fingerprint": str, **dict.fromkeys((*SPLITS, "rejected"), list)}
     if not isinstance(used, dict) or not all(isinstance(used.get(key), kind) for key, kind in kinds.items()):
         raise ModelError("damaged: not the data of a run.", where=str(file))
+    if "stored" in used and not isinstance(used["stored"], dict):
+        raise ModelError("damaged: not the data of a run.", where=str(file))
     return used
+
+
+def training_pairs(used: Mapping[str, Any]) -> int:
+    """The number of training pairs by data.json; it lists only those in memory."""
+    return int(used.get("stored", {}).get("train", len(used["train"])))
 
 
 def split_rows(folder: Path, used: Mapping[str, Any], count: int) -> list[Tensor]:

@@ -280,6 +280,7 @@ def provenance(data: DataSet) -> dict[str, Any]:
         "validation": data.validation.tolist(),
         "test": data.test.tolist(),
         "calibration": data.calibration.tolist(),
+        **({} if data.stored is None else {"stored": data.stored.provenance}),
         "extra": data.extra.provenance if isinstance(data.extra, StoredOutputs) else None,
         "rejected": [
             {key: value for key, value in dataclasses.asdict(rejected).items() if value is not None}
@@ -307,7 +308,7 @@ def identity(prepared: Prepared, context: Context) -> dict[str, Any]:
 
 def extra_fingerprint(extra: Any) -> str:
     """Return the SHA-256 of the file of extra outputs; of those that are in memory or in a task's cache, of some."""
-    return extra.digest if isinstance(extra, StoredOutputs) else fingerprint((), extra[:SAMPLED])
+    return extra.store.digest if isinstance(extra, StoredOutputs) else fingerprint((), extra[:SAMPLED])
 
 
 def write_identity(folder: Path, prepared: Prepared, context: Context) -> None:

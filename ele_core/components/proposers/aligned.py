@@ -73,8 +73,8 @@ class JointNgramProposer(TextProposer):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Align the pairs and count; or say why that is impossible, and propose nothing."""
-        self.members, inputs = (), data.train.inputs[:]
-        texts = self.texts(data.train.outputs[:])
+        self.members, inputs = (), data.in_memory.inputs[:]
+        texts = self.texts(data.in_memory.outputs[:])
         self.alphabet = Alphabet.learned(texts, self.config.level)
         self.rows = Rows.like(inputs[:1])
         left, right = numbers(inputs), self.alphabet.encode(texts).numpy()

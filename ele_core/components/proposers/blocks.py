@@ -86,7 +86,7 @@ class BlocksProposer(Proposer):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Train by cross-entropy; keep the weights of the least validation loss."""
-        reason, network = self._unable(data.train.outputs[:CHUNK], context), self.network
+        reason, network = self._unable(data.in_memory.outputs[:CHUNK], context), self.network
         self.able = not reason
         if reason or network is None:
             context.monitor.message(f"no likelihood of blocks: {reason}")

@@ -16,7 +16,7 @@ from ele_core.component import ComponentConfig
 from ele_core.components.proposers.rows import Rows
 from ele_core.components.proposers.texts import END, UNKNOWN, Alphabet, TextProposer
 from ele_core.components.training.optimise import Training, optimise
-from ele_core.data.batches import ShuffledBatches
+from ele_core.data.batches import PerRow, ShuffledBatches
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.networks import Backbone
 from ele_core.plugins import create_part
@@ -87,7 +87,7 @@ class WriterProposer(TextProposer):
     def fit(self, data: TrainingData, context: Context) -> None:
         """Train on the texts of the outputs; keep the weights of the least validation loss."""
         self.network = None
-        train, held_out = (self.texts(pairs.outputs[:]) for pairs in (data.train, data.validation))
+        train, held_out = (self.texts(pairs.outputs[:]) for pairs in (data.in_memory, data.validation))
         self.alphabet = Alphabet.learned(train, self.config.level)
         longest = max(map(len, map(self.alphabet.cut, train)))
         if longest > LONGEST:
@@ -96,13 +96,19 @@ class WriterProposer(TextProposer):
             return
         self.longest = min(LONGEST, 2 * longest)
         self.rows = Rows.like(data.train.inputs[:1])
-        tokens, validation = (self.alphabet.encode(texts).to(context.device) for texts in (train, held_out))
+        inputs, outputs, count = data.train.inputs, data.train.outputs, len(data.train)
+        validation = self.alphabet.encode(held_out).to(context.device)
+        tokens: Tensor | PerRow = (
+            self.alphabet.encode(train).to(context.device)
+            if data.sample is None
+            else PerRow(lambda rows: self.alphabet.encode(self.texts(outputs[rows])).to(context.device))
+        )
         network = self.network = self._built(context.derived_seed(WRITING.name, "weights")).to(context.device)
-        inputs, asked, training = data.train.inputs, data.validation.inputs[:], self.config.training
+        asked, training = data.validation.inputs[:], self.config.training
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             views = self.inputs.augment(inputs[rows], generator)
-            return network.loss(views.to(context.device), tokens[rows.to(tokens.device)], self.config.smoothing)
+            return network.loss(views.to(context.device), tokens[rows.to(context.device)], self.config.smoothing)
 
         def evaluate() -> dict[str, float]:
             with torch.no_grad():
@@ -110,12 +116,14 @@ class WriterProposer(TextProposer):
                 found = [network.loss(part.to(context.device), own) for part, own in parts]
             return {WRITING.decides: torch.cat(found).mean().item()}
 
-        sizes = (tokens != END).sum(dim=1).cpu()
+        def sizes(rows: Tensor) -> Tensor:
+            return (tokens[rows.to(context.device)] != END).sum(dim=1).cpu()
+
         optimise(
             network,
             training,
-            count=len(tokens),
-            source=ShuffledBatches(len(tokens), training.batch_size, context, WRITING.name, sizes, inputs.blocks),
+            count=count,
+            source=ShuffledBatches(count, training.batch_size, context, WRITING.name, PerRow(sizes), inputs.blocks),
             loss=loss,
             evaluate=evaluate,
             context=context,

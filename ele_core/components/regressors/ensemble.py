@@ -76,7 +76,7 @@ class EnsembleRegressor(MeasuredRegressor):
             else:
                 self._fit(number, data, context)
         if self.weighs:
-            parts = [data.train[rows] for rows in sampled_rows(len(data.train))]
+            parts = [data.in_memory[rows] for rows in sampled_rows(len(data.in_memory))]
             spread = context.processes.spread
             queries = torch.cat([spread(self.predict, part.inputs) for part in parts])
             self.measure(queries, torch.cat([spread(self.surrogate.embed, part.outputs) for part in parts]), context)

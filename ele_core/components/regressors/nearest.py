@@ -35,8 +35,8 @@ class NearestRegressor(Regressor):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Keep the training inputs and the embeddings of their outputs."""
-        self.known = data.train.inputs[:]
-        self.queries = context.processes.spread(self.surrogate.embed, data.train.outputs[:])
+        self.known = data.in_memory.inputs[:]
+        self.queries = context.processes.spread(self.surrogate.embed, data.in_memory.outputs[:])
         targets = self.surrogate.embed(data.validation.outputs[:])
         error = (self.predict(data.validation.inputs[:]) - targets).square().sum(dim=1).mean().item()
         context.monitor.evaluation(REGRESSION.name, 1, {REGRESSION.decides: error}, best=True)

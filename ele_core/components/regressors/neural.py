@@ -12,7 +12,7 @@ from torch.nn import functional
 from ele_core.component import ComponentConfig
 from ele_core.components.regressors.measured import PART, MeasuredRegressor, sampled_rows
 from ele_core.components.training.optimise import Training, optimise
-from ele_core.data.batches import ShuffledBatches
+from ele_core.data.batches import PerRow, ShuffledBatches
 from ele_core.interfaces import InputSpace, Surrogate
 from ele_core.networks import Backbone, NetworkLearner
 from ele_core.numerics.tensors import Tensors
@@ -69,9 +69,11 @@ class NeuralRegressor(NetworkLearner, MeasuredRegressor):
         """Train on the pairs; keep the weights of the best validation error."""
         inputs, training, held_out = data.train.inputs, self.config.training, data.validation.inputs[:]
         targets = self._targets(data.train.outputs, context)
+        some = data.in_memory
+        some_targets = targets if data.sample is None else Embedded(self.surrogate, some.outputs, context.device)
         validation_targets = self._targets(data.validation.outputs[:], context)
         if isinstance(self.network, Standardised) and not self.network.measured:
-            self.network.measure(targets)
+            self.network.measure(some_targets)
 
         def loss(rows: Tensor, generator: Generator) -> Tensor:
             views = self.inputs.augment(inputs[rows], generator)
@@ -94,10 +96,10 @@ class NeuralRegressor(NetworkLearner, MeasuredRegressor):
             context=context,
             stage=REGRESSION,
         )
-        if self.weighs and not self.knows_errors(len(inputs)):
-            parts = sampled_rows(len(inputs))
-            predicted = torch.cat([context.processes.spread(self.predict, inputs[rows]) for rows in parts])
-            self.measure(predicted, torch.cat([targets[rows.to(targets.device)] for rows in parts]), context)
+        if self.weighs and not self.knows_errors(len(some)):
+            parts = sampled_rows(len(some))
+            predicted = torch.cat([context.processes.spread(self.predict, some.inputs[rows]) for rows in parts])
+            self.measure(predicted, torch.cat([some_targets[rows.to(targets.device)] for rows in parts]), context)
 
     def state(self) -> dict[str, Tensor]:
         """The weights of the network, and the error model if there is one."""
@@ -149,13 +151,16 @@ class Embedded:
         return (torch.stack(parts).sum(dim=0) / (len(self.outputs) - correction)).sqrt().float().to(self.device)
 
 
-def sizes_of(inputs: InputSpace[Any], source: Source[Any]) -> Tensor | None:
-    """The length of each input (N,), from all at once if they are in memory; None: all are equal."""
+def sizes_of(inputs: InputSpace[Any], source: Source[Any]) -> Tensor | PerRow | None:
+    """The length of each input (N,), computed when asked for if they are not in memory; None: all are equal."""
     if isinstance(source, Tensors):
         return inputs.sizes(source)
-    found = [inputs.sizes(part) for part in source.chunks(CHUNK)]
-    known = [sizes for sizes in found if sizes is not None]
-    return torch.cat(known) if known else None
+
+    def sizes(rows: Tensor) -> Tensor:
+        found = [inputs.sizes(source[part]) for part in rows.split(CHUNK)]
+        return torch.cat([each for each in found if each is not None])
+
+    return None if inputs.sizes(source[:1]) is None else PerRow(sizes)
 
 
 class Standardised(nn.Module):

@@ -62,7 +62,7 @@ class SketchedRidgeRegressor(MeasuredRegressor):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the inputs, add up ZᵀZ and ZᵀΨ chunk by chunk, and solve for the best penalty."""
-        train = data.train
+        train = data.in_memory
         self.map.fit(self._features, train.inputs, context, REGRESSION.name)
         square, cross = self._moments(train, context)
         values, vectors = torch.linalg.eigh(square)

@@ -113,17 +113,17 @@ class ContrastiveSurrogate(NetworkLearner, Surrogate):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Pre-train on the extra outputs if configured, then train; keep the weights of the best validation loss."""
-        outputs = data.train.outputs
+        outputs, known = data.train.outputs, data.in_memory.outputs
         if (training := self.config.training) is not None:
             evaluate = Views(self, data.validation.outputs[:], context).evaluate
             if data.extra is not None and self.config.pretraining_steps:
                 self._train(data.extra, training, evaluate, context, PRETRAINING, self.config.pretraining_steps)
             self._train(outputs, training, evaluate, context, EMBEDDING, None)
-        self._measure(outputs, context)
-        if self._decides(len(outputs)):
+        self._measure(known, context)
+        if self._decides(len(known)):
             assert self.config.decisions is not None
             train_on_decisions(self, self.config.decisions, data, context)
-            self._measure(outputs, context)
+            self._measure(known, context)
 
     def _decides(self, pairs: int) -> bool:
         return self.config.decisions is not None and not self.spherical and pairs >= LEAST_PAIRS

@@ -81,8 +81,8 @@ class Decisions:
     """The pairs, the rivals of their truths, and the regression as a linear map."""
 
     def __init__(self, surrogate: ContrastiveSurrogate, data: TrainingData, count: int, context: Context) -> None:
-        order = torch.randperm(len(data.train), generator=context.generator(DECISIONS.name, "pairs"))
-        pairs = data.train[order[:count].sort().values]
+        order = torch.randperm(len(data.in_memory), generator=context.generator(DECISIONS.name, "pairs"))
+        pairs = data.in_memory[order[:count].sort().values]
         self.surrogate = surrogate
         data = dataclasses.replace(data, validation=data.validation[torch.arange(min(len(data.validation), HELD_OUT))])
         self.truths, self.held_out = (each.outputs[:].to(context.device) for each in (pairs, data.validation))

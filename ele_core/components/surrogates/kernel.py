@@ -53,7 +53,7 @@ class SketchedKernelSurrogate(Surrogate):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the training outputs; nothing else is looked at."""
-        self.map.fit(self.features, data.train.outputs, context, "embedding")
+        self.map.fit(self.features, data.in_memory.outputs, context, "embedding")
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim)."""

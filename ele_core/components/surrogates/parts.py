@@ -56,7 +56,7 @@ class PartsSurrogate(Surrogate):
     def fit(self, data: TrainingData, context: Context) -> None:
         """Choose the scale by the training outputs; nothing else is learned."""
         sample = context.generator("embedding", "scale")
-        outputs = data.train.outputs
+        outputs = data.in_memory.outputs
         rows = torch.randperm(len(outputs), generator=sample)[:CHUNK]
         self.scale = torch.ones(1, device=context.device)
         embedded = self.added(outputs[rows])
@@ -135,7 +135,7 @@ class CentredPartsSurrogate(PartsSurrogate):
     def fit(self, data: TrainingData, context: Context) -> None:
         """Choose the scale and the mean by the training outputs; nothing else is learned."""
         super().fit(data, context)
-        self.mean = self.added(data.train.outputs).mean(dim=0)
+        self.mean = self.added(data.in_memory.outputs).mean(dim=0)
 
     def embed(self, batch: Any) -> Tensor:
         """Packed structures → (B, dim), of norm 1."""

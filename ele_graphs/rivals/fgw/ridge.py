@@ -62,7 +62,7 @@ class FusedRidgeRegressor(Regressor):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Sketch the inputs, and choose the best penalty: one eigendecomposition of ZᵀZ serves all penalties."""
-        train, held_out = data.train, data.validation[: self.config.validated]
+        train, held_out = data.in_memory, data.validation[: self.config.validated]
         self.map.fit(self._features, train.inputs, context, REGRESSION.name)
         starts = range(0, len(train), CHUNK)
         shown = context.monitor.progress(starts, description=REGRESSION.name, total=len(starts))

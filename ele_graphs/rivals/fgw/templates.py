@@ -131,8 +131,8 @@ class TemplateRegressor(NetworkLearner, Regressor):
 
     def fit(self, data: TrainingData, context: Context) -> None:
         """Start the dictionary as training graphs, then train it and the backbone together."""
-        inputs, training = data.train.inputs[:], self.config.training
-        targets = self.fused.soften(data.train.outputs[:]).to(context.device)
+        inputs, training = data.in_memory.inputs[:], self.config.training
+        targets = self.fused.soften(data.in_memory.outputs[:]).to(context.device)
         self.network.dictionary.begin(targets, context.generator(REGRESSION.name, "templates"))
         held_out = data.validation[: self.config.validated]
         seen, truths = held_out.inputs[:], held_out.outputs[:]
