@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ele_core.types import (
         Candidates,
         Decoding,
+        Member,
         Placed,
         Problem,
         Proposals,
@@ -452,6 +453,10 @@ class Regressor(Learner):
 
     def refine(self, inputs: Tensors, truths: Any, problem: Problem) -> Sequence[str]:
         """Learn from packed validation pairs what to combine the present mode with; return further modes to try."""
+        return ()
+
+    def weighed(self, inputs: Tensors) -> Sequence[Member]:
+        """What `refine` weighed for packed inputs, the cheapest first, itself in the first place; empty: nothing."""
         return ()
 
     @abstractmethod

@@ -233,6 +233,21 @@ class Proposals:
 
 
 @dataclasses.dataclass(frozen=True)
+class Member:
+    """A part of a regressor that is weighed against others, as a report names it."""
+
+    name: str
+    energy: Energy | None
+    """Its own energy for some inputs, with `proposals`; None: it has none."""
+    weight: float
+    """Its weight in the sum of all energies."""
+    seconds: float | None
+    """The processor time of its training; None: not known."""
+    lacking: str = ""
+    """Why it has no energy."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Problem:
     """Where a decoder looks for structures: the space, and the candidates to choose or start from."""
 

@@ -63,7 +63,8 @@ SETTINGS: Mapping[str, Decorator] = {
         "--minutes",
         type=Number(min=0, min_open=True),
         metavar="M",
-        help="Train for about M minutes, shared equally by all networks; reading and decoding are not counted.",
+        help="Train for at most about M minutes: networks share what closed-form parts leave, and make fewer steps, or "
+        "are left out. Reading and decoding are not counted.",
     ),
     "decoder": click.option(
         "--decoder",

@@ -109,7 +109,10 @@ def with_least_steps(config: RunConfig, given: Mapping[str, Any], pairs: int) ->
 
 
 def within_budget(config: RunConfig) -> RunConfig:
-    """Return the configuration with its `epochs` or `minutes` given to every stage that trains a network."""
+    """Return the configuration with its `epochs` given to every stage that trains a network.
+
+    Its `minutes` stay: the training shares them out on the clock.
+    """
     if config.epochs is None and config.minutes is None:
         return config
     option = "epochs" if config.minutes is None else "minutes"
@@ -119,10 +122,12 @@ def within_budget(config: RunConfig) -> RunConfig:
     if not stages:
         what = "this model trains no network, so its training has no length to choose."
         raise ConfigError(what, where=option, fix="Omit it.")
+    if config.minutes is not None:
+        return config
     for training in stages:
-        training[option] = config.epochs if config.minutes is None else config.minutes / len(stages)
+        training["epochs"] = config.epochs
     changed = {name: Choice.model_validate(section) for name, section in sections.items()}
-    return config.model_copy(update={**changed, "epochs": None, "minutes": None})
+    return config.model_copy(update={**changed, "epochs": None})
 
 
 def continued(choice: Choice, pairs: int) -> dict[str, Any]:

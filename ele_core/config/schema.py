@@ -111,7 +111,8 @@ class RunConfig(ComponentConfig):
     epochs: float | None = Field(default=None, gt=0)
     """Passes over the training set in every stage that trains a network, instead of its own `training.epochs`."""
     minutes: float | None = Field(default=None, gt=0)
-    """About how long networks train: every stage gets an equal share as its `training.minutes`."""
+    """How long the training may take: closed-form parts always run, and networks share what is left, each for at most
+    its own number of steps; one that a model can do without is left out if it would make too few. None: no limit."""
     task: Annotated[Choice | None, Takes("task")] = None
     """A named data set with a configuration; sections that are not given are taken from it."""
     data: DataConfig | None = None

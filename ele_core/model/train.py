@@ -15,6 +15,7 @@ from ele_core.model.trust.assess import described
 from ele_core.model.trust.judged import calibrate
 from ele_core.model.warm_start import start_from
 from ele_core.numerics.tensors import Tensors
+from ele_core.runtime.budget import Budget
 from ele_core.runtime.context import Context
 from ele_core.runtime.work import Work, learn
 from ele_core.types import Pairs, Problem, TrainingData
@@ -56,9 +57,15 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     learners = model.learners()
     if model.config.start is not None:
         del learners["surrogate"]
-    context.monitor.plan([stage for learner in learners.values() for stage in learner.planned(*sizes)])
+    stages = [stage for learner in learners.values() for stage in learner.planned(*sizes)]
+    context.monitor.plan(stages)
+    if (minutes := model.config.minutes) is not None:
+        networks = [stage.name for stage in stages if stage.steps is not None]
+        budget = Budget(60 * minutes, networks, context.work.spent)
+        context = dataclasses.replace(context, budget=budget)
+    seconds = 0.0
     if model.config.start is None:
-        learn(model.surrogate, "surrogate", given, context)
+        seconds = learn(model.surrogate, "surrogate", given, context)
     learn(model.regressor, "regressor", given, context)
     if warning := divergence(model, given.validation):
         context.monitor.message(warning)
@@ -68,7 +75,7 @@ def fit(model: Model, prepared: Prepared, context: Context) -> Model:
     model.candidates = model.embed_candidates(outputs, processes=context.processes)
     fit_decoders(model, given, context)
     rows, truths = prepared.examples("validation")
-    model = select(model, prepared.packed[rows], truths, context, model.implied(data.inputs_at(rows)))
+    model = select(model, prepared.packed[rows], truths, context, model.implied(data.inputs_at(rows)), seconds)
     if len(data.calibration):
         model = calibrated(model, prepared, "calibration", context)
         assert model.calibration is not None

@@ -15,7 +15,7 @@ from ele_core.files.archive import read_json
 from ele_core.model.files import LARGEST_CONFIG
 from ele_core.report.learning_curves import duration
 from ele_core.report.measured import Measured
-from ele_core.runs.folder import IDENTITY, training_pairs, training_seconds
+from ele_core.runs.folder import IDENTITY, read_log, training_pairs, training_seconds
 from ele_core.runs.run import Run
 
 
@@ -69,6 +69,7 @@ def facts(run: Run, measured: Measured) -> list[tuple[str, str]]:
         ("Trained on", f"{identity.get('device', 'unknown')}, {processes(identity)}"),
         ("Shown", f"{settings['split']} split{limit}"),
         ("Decoder", decoder),
+        *(("Tried", line) for line in read_log(run.folder) if " validation pairs: " in line),
         ("Share of the candidates", f"{100 * float(measured.outcome.candidates.get('share', 1)):g} %"),
         ("Evaluated", measured.outcome.date),
         ("Page written", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, ELE {__version__}, {platform.machine()}"),

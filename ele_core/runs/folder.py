@@ -37,8 +37,8 @@ CHECKPOINTS = "checkpoints"
 PREDICTIONS = "predictions"
 IDENTITY = "identity.json"
 """The data and versions that a run is trained with, which must not change while it is resumed."""
-METRICS, TIMES = "metrics.jsonl", "times.jsonl"
-SEALED = (CONFIG, DATA, IDENTITY, METRICS, TIMES)
+METRICS, TIMES, LOG = "metrics.jsonl", "times.jsonl", "log.txt"
+SEALED = (CONFIG, DATA, IDENTITY, METRICS, TIMES, LOG)
 """The files of a run folder that do not change after the training."""
 SPLITS = ("train", "validation", "test", "calibration")
 LARGEST_DATA = 1 << 30
@@ -206,6 +206,11 @@ def read_journal(file: Path) -> list[dict[str, Any]]:
     except (ValueError, KeyError, RecursionError) as error:
         raise ModelError(f"damaged: {brief(error)}.", where=str(file), fix="Remove the file.") from None
     return records
+
+
+def read_log(folder: Path) -> list[str]:
+    """Return the messages of a training; an empty list if there is no file."""
+    return read_text(folder / LOG).splitlines() if (folder / LOG).exists() else []
 
 
 def is_time(value: object) -> bool:

@@ -103,6 +103,7 @@ class Checkpoints(Work):
         self.number = self.processes.largest(number)
         if self.journal is not None:
             self.journal.restore(state["journal"] if state else {})
+            self.spent = self.journal.seconds
         if state is None:
             return False
         for index, entry in enumerate(state["works"]):

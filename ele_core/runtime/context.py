@@ -1,4 +1,4 @@
-"""What a stage is given besides its data: seed, device, monitor, checkpoints and processes."""
+"""What a stage is given besides its data: seed, device, monitor, checkpoints, processes, and time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 
 import torch
 
+from ele_core.runtime.budget import Budget
 from ele_core.runtime.device import CPU
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.monitor import Monitor
@@ -22,6 +23,8 @@ class Context:
     monitor: Monitor = dataclasses.field(default_factory=Monitor)
     work: Work = dataclasses.field(default_factory=Work)
     processes: Processes = dataclasses.field(default_factory=Processes)
+    budget: Budget | None = None
+    """The time of a whole training; None: as long as it takes."""
 
     def generator(self, *name: str | int) -> torch.Generator:
         """A fresh generator for the purpose `name`, the same at every call."""

@@ -169,9 +169,12 @@ class ConsoleMonitor(Monitor):
 
 
 class FileMonitor(Callback):
-    """Appends each evaluation to `metrics.jsonl`; times go to `times.jsonl`, so equal runs write equal metrics."""
+    """Appends evaluations to `metrics.jsonl`, messages to `log.txt`; times go to `times.jsonl`.
 
-    FILES = ("metrics.jsonl", "times.jsonl")
+    So equal runs write equal metrics.
+    """
+
+    FILES = ("metrics.jsonl", "times.jsonl", "log.txt")
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -180,8 +183,12 @@ class FileMonitor(Callback):
 
     def evaluation(self, stage: str, step: int, metrics: Mapping[str, float], *, best: bool = False) -> None:
         """Append one line to each file."""
-        self._append("metrics.jsonl", {"stage": stage, "step": step, "best": best, **metrics})
-        self._append("times.jsonl", {"stage": stage, "step": step, "seconds": self._seconds()})
+        self._append("metrics.jsonl", json.dumps({"stage": stage, "step": step, "best": best, **metrics}))
+        self._append("times.jsonl", json.dumps({"stage": stage, "step": step, "seconds": self.seconds}))
+
+    def message(self, text: str) -> None:
+        """Append the line."""
+        self._append("log.txt", harmless(text))
 
     @property
     def evaluations(self) -> list[dict[str, Any]]:
@@ -190,7 +197,7 @@ class FileMonitor(Callback):
 
     def state(self) -> dict[str, Any]:
         """All lines and the time, for a checkpoint."""
-        return {"lines": {name: list(lines) for name, lines in self.lines.items()}, "seconds": self._seconds()}
+        return {"lines": {name: list(lines) for name, lines in self.lines.items()}, "seconds": self.seconds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore both files and the time from a checkpoint; later lines are removed."""
@@ -199,14 +206,15 @@ class FileMonitor(Callback):
             self.lines[name] = list(state.get("lines", {}).get(name, ()))
             write_text(self.folder / name, "".join(self.lines[name]))
 
-    def _seconds(self) -> float:
+    @property
+    def seconds(self) -> float:
+        """The seconds of training so far, also before it was resumed."""
         return round(time.monotonic() - self.started, 3)
 
-    def _append(self, name: str, record: Mapping[str, object]) -> None:
-        line = json.dumps(record) + "\n"
-        self.lines[name].append(line)
+    def _append(self, name: str, line: str) -> None:
+        self.lines[name].append(f"{line}\n")
         with (self.folder / name).open("a", encoding="utf-8") as stream:
-            stream.write(line)
+            stream.write(f"{line}\n")
 
 
 def with_callbacks(monitor: Monitor, callbacks: Sequence[Callback]) -> Callbacks:

@@ -6,14 +6,16 @@ import dataclasses
 import json
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
+L = TypeVar("L", bound="Learner")
 if TYPE_CHECKING:
     from ele_core.interfaces import Learner
     from ele_core.runtime.context import Context
@@ -46,6 +48,9 @@ class Work:
     there, and `finish` with its result.
     """
 
+    spent: float = 0.0
+    """The seconds that the work took before it was resumed."""
+
     def saved(self, name: str) -> Snapshot | None:
         """The saved state of the work `name`, or its result if it had finished; None: start from the beginning."""
         return None
@@ -66,6 +71,7 @@ class PartOfWork(Work):
     def __init__(self, whole: Work, name: str) -> None:
         self.whole = whole
         self.name = name
+        self.spent = whole.spent
 
     def saved(self, name: str) -> Snapshot | None:
         return self.whole.saved(self._named(name))
@@ -83,15 +89,30 @@ class PartOfWork(Work):
         return f"{name} of {self.name}"
 
 
-def learn(learner: Learner, name: str, data: TrainingData, context: Context) -> None:
-    """Fit `learner`, or restore it if it was already trained when the training was stopped."""
+def learn(learner: Learner, name: str, data: TrainingData, context: Context) -> float:
+    """Fit `learner`, or restore it if it was already trained when the training was stopped.
+
+    Returns the processor time of fitting in seconds; if it was resumed, since then.
+    """
     done = context.work.saved(name)
     if done is not None and done.finished:
         learner.restore(done.tensors)
         learner.to(context.device)
-        return
+        return float(done.values.get("seconds", 0.0))
+    before = time.process_time()
     learner.fit(data, context)
-    context.work.finish(name, lambda: Snapshot(learner.state()), closes=True)
+    seconds = time.process_time() - before
+    context.work.finish(name, lambda: Snapshot(learner.state(), {"seconds": seconds}), closes=True)
+    return seconds
+
+
+def by_cost(parts: Mapping[str, L], examples: int, extra: int = 0) -> list[tuple[str, L]]:
+    """The parts of a learner in the order to fit them: those without a network, then by the number of steps."""
+
+    def steps(part: Learner) -> int:
+        return sum(stage.steps or 0 for stage in part.planned(examples, extra))
+
+    return sorted(parts.items(), key=lambda each: steps(each[1]))
 
 
 def as_bytes(value: Any) -> Tensor:

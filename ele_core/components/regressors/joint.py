@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Self
 
@@ -14,9 +15,10 @@ from ele_core.errors import damaged
 from ele_core.interfaces import Energy, InputSpace, Learner, Proposer, Regressor, Surrogate
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
+from ele_core.runtime.budget import TooLittleTime
 from ele_core.runtime.context import Context
-from ele_core.runtime.work import Snapshot, learn, prefixed
-from ele_core.types import Choice, PlannedStage, Problem, Stage, Takes, TrainingData
+from ele_core.runtime.work import Snapshot, by_cost, learn, prefixed
+from ele_core.types import Choice, Member, PlannedStage, Problem, Stage, Takes, TrainingData
 
 JOINT, ALONE = "with proposals", "without proposals"
 LEAST = 1e-4
@@ -25,6 +27,9 @@ USUAL = 0.1
 """The share of truths with an energy up to the `usual` one."""
 UNDECIDED = -1.0
 """Stored until `use_mode` decides whether proposals are used."""
+UNABLE = "it has nothing to propose"
+LACKING = "lacking"
+"""The name under which the work of a proposer keeps why it was left out."""
 
 
 class JointRegressor(Regressor):
@@ -72,6 +77,10 @@ class JointRegressor(Regressor):
         self.usual: float | None = None
         """What a tenth of the validation pairs have at most by the energy that decoders follow."""
         self.joint: bool | None = None
+        self.seconds: dict[str, float] = {}
+        """The processor time of each part in `fit`, in its order; after a stop only since then."""
+        self.lacking: dict[str, str] = {}
+        """Why a proposer has nothing to propose."""
 
     @property
     def modes(self) -> Sequence[str]:
@@ -102,18 +111,53 @@ class JointRegressor(Regressor):
         self.usual = walk.of(truths.to(walk.device)).quantile(USUAL).item()
         return [JOINT]
 
+    def weighed(self, inputs: Tensors) -> list[Member]:
+        """The regressor, and the proposers by the time that they took."""
+        weights = dict(zip(self.proposers, self.weights.tolist(), strict=True))
+        loss, found = Member("learned loss", None, 1.0, self.seconds.get("loss")), []
+        for name, part in self.proposers.items():
+            lacking = self.lacking.get(name, "")
+            energy = None if lacking else part.energy(part.predict(inputs))
+            own = part.registered_as or name
+            found.append(Member(own, energy, weights[name], self.seconds.get(name), lacking))
+        return [loss, *sorted(found, key=lambda member: member.seconds or 0.0)]
+
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The stages of the regressor, then of the proposers."""
-        return [stage for _, part in self._parts() for stage in part.planned(examples, extra)]
+        parts = [self.loss, *(part for _, part in by_cost(self.proposers, examples, extra))]
+        return [stage for part in parts for stage in part.planned(examples, extra)]
 
     def fit(self, data: TrainingData, context: Context) -> None:
-        """Fit the regressor, then each proposer; a resumed training skips those that were finished."""
-        for name, part in self._parts():
-            learn(part, f"joint {name}", data, context)
-        self.errors = self.loss.errors
-        asked = data.validation.inputs[:1]
-        predicted = [self.loss.predict(asked), *(part.predict(asked) for part in self.proposers.values())]
-        self.widths = [queries.shape[1] for queries in predicted]
+        """Fit the regressor, then the proposers, the cheapest first; a resumed training skips finished ones.
+
+        If there is a budget, a proposer is left out if too little time is left for it.
+        """
+        self.seconds, self.lacking = {}, {}
+        spare = context.budget and context.budget.for_dispensable()
+        asked, widths = data.validation.inputs[:1], dict.fromkeys(("loss", *self.proposers), 0)
+        parts: list[tuple[str, Regressor | Proposer]] = [("loss", self.loss), *by_cost(self.proposers, len(data.train))]
+        for name, part in parts:
+            own = context if name == "loss" else dataclasses.replace(context, budget=spare)
+            self._try(name, part, data, own)
+            if name not in self.lacking:
+                widths[name] = part.predict(asked).shape[1]
+            if not widths[name]:
+                self.lacking.setdefault(name, UNABLE)
+        self.widths, self.errors = list(widths.values()), self.loss.errors
+
+    def _try(self, name: str, part: Learner, data: TrainingData, context: Context) -> None:
+        """Fit a part, or leave it out for lack of time; a resumed training keeps to what was decided."""
+        work = f"joint {name}"
+        done = context.work.saved(work)
+        if done is not None and LACKING in done.values:
+            self.lacking[name] = str(done.values[LACKING])
+            return
+        try:
+            self.seconds[name] = learn(part, work, data, context)
+        except TooLittleTime as error:
+            self.lacking[name] = why = str(error)
+            context.work.finish(work, lambda: Snapshot(values={LACKING: why}), closes=True)
+            context.monitor.message(f"{part.registered_as or name} is left out: {why}")
 
     def predict(self, inputs: Tensors) -> Tensor:
         """The queries of the regressor, and beside them those of the proposers if they are used: (B, q)."""
@@ -179,6 +223,7 @@ class JointRegressor(Regressor):
         self.weights, self.widths = state["weights"], [int(width) for width in widths.tolist()]
         self.joint = None if mode.item() == UNDECIDED else bool(mode.item())
         self.usual = usual.item() if len(usual) else None
+        self.lacking = {name: UNABLE for name in self.proposers if name not in self._used}
         self.loss.restore(stored.part("loss"))
         self.errors = self.loss.errors
         if self.joint is not False:

@@ -19,7 +19,7 @@ from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import create_part
 from ele_core.runtime.context import Context
 from ele_core.runtime.monitor import StageNames
-from ele_core.runtime.work import Snapshot, learn, prefixed
+from ele_core.runtime.work import Snapshot, by_cost, learn, prefixed
 from ele_core.types import Choice, PlannedStage, Stage, Takes, TrainingData
 
 STACKED, COPIED = "stacked", "copied"
@@ -94,7 +94,7 @@ class StackedRegressor(Regressor):
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The stages of all regressors, under the names of their sections."""
-        plans = {name: part.planned(examples, extra) for name, part in self.parts.items()}
+        plans = {name: part.planned(examples, extra) for name, part in by_cost(self.parts, examples, extra)}
         return [
             dataclasses.replace(stage, name=name if len(plan) == 1 else stage.name)
             for name, plan in plans.items()
@@ -102,8 +102,8 @@ class StackedRegressor(Regressor):
         ]
 
     def fit(self, data: TrainingData, context: Context) -> None:
-        """Fit each regressor, then the weights; a resumed training skips those that were finished."""
-        for name, part in self.parts.items():
+        """Fit each regressor, the cheapest first, then the weights; a resumed training skips finished ones."""
+        for name, part in by_cost(self.parts, len(data.train)):
             told = context.with_monitor(StageNames(context.monitor, {"regression": name}))
             learn(part, f"regressor {name}", data, told)
         predicted = [

@@ -18,6 +18,7 @@ from ele_core.components.training.stopwatch import Plan, Stopwatch
 from ele_core.data.batches import Batches, steps_per_epoch
 from ele_core.display.text import in_words
 from ele_core.errors import TrainingError, counted
+from ele_core.runtime.budget import TooLittleTime
 from ele_core.runtime.context import Context
 from ele_core.runtime.device import Precision, autocast, device_of, seeded
 from ele_core.runtime.distributed import Processes
@@ -28,6 +29,8 @@ DIVERGED = 100.0
 """How many times the first loss a training may end with."""
 PROVISIONAL = 1000
 """Steps that the learning rate is computed for while it is not known how many fit into `minutes`."""
+USEFUL = 0.1
+"""The least share of its steps that a network needs to be of use."""
 
 
 class Training(ComponentConfig):
@@ -90,13 +93,15 @@ def optimise(
 ) -> None:
     """Minimise the mean of `loss(rows, generator)`, one value per row, over the batches of `source`.
 
-    `count` rows are an epoch; `steps` replaces `epochs` and `minutes`, which `clock` measures. `evaluate()` returns the
+    `count` rows are an epoch; `steps` replaces `epochs` and `minutes`, which `clock` measures. With a budget for the
+    whole training, fewer steps are made if not all fit into a share of what is left of it. `evaluate()` returns the
     validation metrics of the weights that would be kept; at the end, `module` has the weights with the least
     `stage.decides`. Random numbers depend on the seed, the stage and the step alone, so a resumed training gives
     the same result as one that was not stopped. Several processes share the rows of each batch.
     """
-    timed = steps is None and training.minutes is not None
-    state = TrainingState(module, training, source, None if timed else steps or training.steps(count))
+    timed = steps is None and (training.minutes is not None or context.budget is not None)
+    wanted = steps or (training.steps(count) if training.minutes is None else None)
+    state = TrainingState(module, training, source, wanted, timed=timed)
     saved = context.work.saved(stage.name)
     if saved is not None:
         state.restore(saved)
@@ -131,11 +136,15 @@ def measure_steps(
     stage: Stage,
     clock: Callable[[], float],
 ) -> None:
-    """Make the first steps and an evaluation, and plan how many fit into the time; all processes agree on the plan."""
-    training, processes, name = state.training, context.processes, stage.name
-    assert training.minutes is not None
-    watch = Stopwatch(training.minutes, clock)
+    """Make the first steps and an evaluation, and plan how many fit into the time; all processes agree on the plan.
+
+    With a budget, the steps that are wanted are all made if they fit, and evaluated as without one.
+    """
+    training, processes, name, wanted = state.training, context.processes, stage.name, state.wanted
+    watch = Stopwatch(seconds_for(training, context, stage), clock)
     while not processes.agreed({"enough": float(watch.enough)})["enough"] or watch.steps == 0:
+        if wanted is not None and watch.steps and state.step + 1 >= state.every:
+            break
         make_step(state, objective, context, name)
         context.work.step(name, state.snapshot)
         watch.advance()
@@ -145,8 +154,22 @@ def measure_steps(
     own = watch.plan(pace, clock() - before, training.evaluations)
     agreed = processes.agreed({"steps": float(own.steps), "evaluations": float(own.evaluations)})
     made = state.step - watch.steps  # before it was resumed
-    state.plan = Plan(made + int(agreed["steps"]), int(agreed["evaluations"]))
-    context.monitor.message(f"{name}: about {counted(state.total, 'step')} in {in_words(watch.seconds)}")
+    fitting = made + int(agreed["steps"])
+    total = fitting if wanted is None else min(fitting, wanted)
+    state.plan = Plan(total, int(agreed["evaluations"]))
+    told = f"{total:,}{'' if wanted is None else f' of {wanted:,}'} steps in {in_words(watch.seconds)}"
+    if wanted is not None and total < USEFUL * wanted and context.budget is not None and context.budget.dispensable:
+        raise TooLittleTime(f"time for only {told}")
+    if total != wanted:
+        context.monitor.message(f"{name}: about {told}")
+
+
+def seconds_for(training: Training, context: Context, stage: Stage) -> float:
+    """The time of a network: its own, else its share of the budget."""
+    if training.minutes is not None:
+        return 60 * training.minutes
+    assert context.budget is not None
+    return context.budget.share(stage.name)
 
 
 def run_steps(
@@ -232,15 +255,17 @@ class Objective(nn.Module):
 class TrainingState:
     """The state of a training: weights, optimiser, batches, kept weights, losses not reported yet.
 
-    If `steps` is None, the `plan` follows once the first steps are timed.
+    If it is `timed`, the `plan` follows once the first steps are: all that are `wanted`, or as many as fit.
     """
 
-    def __init__(self, module: nn.Module, training: Training, source: Batches, steps: int | None) -> None:
+    def __init__(
+        self, module: nn.Module, training: Training, source: Batches, wanted: int | None, *, timed: bool
+    ) -> None:
         self.module = module
         self.training = training
         self.source = source
-        self.timed = steps is None
-        self.plan = None if steps is None else Plan(steps, training.evaluations)
+        self.timed, self.wanted = timed, wanted
+        self.plan = None if timed or wanted is None else Plan(wanted, training.evaluations)
         self.step = 0
         self.optimiser = optimiser_of(module, training)
         self.kept = BestWeights(module, training.average)
@@ -251,7 +276,7 @@ class TrainingState:
     @property
     def total(self) -> int:
         """The number of steps of the whole training."""
-        return PROVISIONAL if self.plan is None else self.plan.steps
+        return self.plan.steps if self.plan is not None else self.wanted or PROVISIONAL
 
     @property
     def every(self) -> int:

@@ -24,11 +24,11 @@ class Plan:
 
 
 class Stopwatch:
-    """Times the first steps of a training that lasts `minutes`."""
+    """Times the first steps of a training that lasts so many seconds."""
 
-    def __init__(self, minutes: float, clock: Callable[[], float]) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.seconds = 60 * minutes
+        self.seconds = seconds
         self.started = self.first = clock()
         self.steps = 0
 

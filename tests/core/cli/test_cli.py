@@ -300,12 +300,15 @@ def test_epochs_are_those_of_every_network(ele, tmp_path, pairs):
     assert "epochs" not in config
 
 
-def test_minutes_are_divided_among_the_networks(ele, tmp_path, settings):
+def test_minutes_are_a_budget_for_all_networks(ele, tmp_path, settings):
     outcome = ele("train", "number-words", "--minutes", "0.02", "-o", "run", *without_epochs(settings), "--no-report")
     assert outcome.code == 0, outcome.err
-    assert lengths(tmp_path / "run", "minutes") == [0.01, 0.01]
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["minutes"] == 0.02
+    assert lengths(tmp_path / "run", "minutes") == ["none", "none"]
     assert "embedding: about " in outcome.err
-    assert "steps in 1 s" in outcome.err
+    told = (tmp_path / "run" / "log.txt").read_text().splitlines()
+    assert any(line.startswith("embedding: about ") and " steps in 1 s" in line for line in told)
 
 
 def without_epochs(settings: list[str]) -> list[str]:

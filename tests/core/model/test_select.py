@@ -14,10 +14,11 @@ from ele_core import StructuredPredictor
 from ele_core.config import SelectionConfig
 from ele_core.data.truths import Truths
 from ele_core.errors import ConfigError, UnknownComponent
-from ele_core.interfaces import Regressor, Surrogate
+from ele_core.interfaces import Energy, Regressor, Surrogate
 from ele_core.model.model import Model
-from ele_core.model.select import select
+from ele_core.model.select import Tried, account, select
 from ele_core.runtime.context import Context
+from ele_core.types import Member, Proposals
 
 INPUTS = ["one", "two", "three", "four", "five", "six"]
 OUTPUTS = ["a", "bb", "ccc", "abc", "cab", "bca"]
@@ -34,7 +35,7 @@ class TwoModes:
     def use_mode(self, mode: str) -> None:
         self.mode = mode
 
-    refine = Regressor.refine
+    refine, weighed = Regressor.refine, Regressor.weighed
 
     def predict(self, _: Any) -> torch.Tensor:
         return self.queries if self.mode == self.right else self.queries.flip(0)
@@ -97,6 +98,51 @@ def test_nothing_is_tried_with_one_decoder_and_one_mode(fitted, modes, used):
     assert model.config.decoder == fitted.config.decoder
     assert regressor.mode == used
     assert recorder.messages == []
+
+
+class Telling(Energy):
+    """An energy of three queries that proposes a wrong and a right answer, the wrong one, and nothing."""
+
+    def __init__(self, space: Any) -> None:
+        self.space = space
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, rows: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def identities(self) -> torch.Tensor:
+        raise NotImplementedError
+
+    def of(self, batch: Any, owner: Any = None) -> torch.Tensor:
+        return torch.tensor([2.0, 1.0, 0.0])
+
+    def proposals(self, count: int) -> Proposals:
+        return Proposals(self.space.pack(["ccc", "a", "a"]), torch.tensor([0, 0, 1]))
+
+
+def test_the_likeliest_proposal_of_each_member_is_compared_with_the_truth(fitted):
+    space, choice = fitted.space, fitted.config.decoder
+    members = [
+        Member("learned loss", None, 1.0, 100.0),
+        Member("counts", Telling(space), 0.25, 2.0),
+        Member("unused", Telling(space), 0.0, None),
+        Member("network", None, 0.0, 3.0, "time for only 1 of 5 steps in 1 s"),
+    ]
+    alone, joint = Tried("plain", choice, 0.5, 0.625), Tried("joint", choice, 0.25, 0.75)
+    truths = Truths.single(space.pack(["a", "bb", "abc"]))
+    told = account(members, truths, space, alone, [joint], kept=joint)
+    assert told == (
+        "exact on 3 validation pairs: learned loss 62.5 % (plain, 2 min, weight 1), counts 33.3 % (2 s, weight 0.25), "
+        "unused 33.3 % (no weight: not used), network left out: time for only 1 of 5 steps in 1 s, "
+        "all together 75.0 %. Kept: all together"
+    )
+    assert account(members, truths, space, alone, [joint], kept=alone).endswith("Kept: learned loss, plain")
 
 
 @pytest.mark.parametrize(

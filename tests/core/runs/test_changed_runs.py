@@ -100,7 +100,9 @@ def test_a_missing_manifest_is_named(run: Path) -> None:
     assert changed_files(run) == ["manifest.json"]
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "times.jsonl", "data.json", "config.toml", "identity.json"])
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "times.jsonl", "log.txt", "data.json", "config.toml", "identity.json"]
+)
 def test_a_record_that_was_changed_after_the_training_is_named(run: Path, other: Path, name: str) -> None:
     (run / name).write_text((run / name).read_text() + "\n")
     (warning,) = [text for text in compare([run, other]).warnings if "changed" in text]

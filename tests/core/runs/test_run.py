@@ -53,6 +53,7 @@ def test_a_run_holds_its_configuration_data_metrics_and_model(trained_run):
         "config.toml",
         "data.json",
         "identity.json",
+        "log.txt",
         "manifest.json",
         "metrics.jsonl",
         "model",

@@ -54,14 +54,18 @@ def test_metrics_and_times_go_to_files_of_their_own(tmp_path):
     assert len(lines) == 2
     times = [json.loads(line) for line in (tmp_path / "times.jsonl").read_text().splitlines()]
     assert [set(line) for line in times] == [{"stage", "step", "seconds"}] * 2
+    monitor.message("a line, \x1b[31mharmless")
+    assert (tmp_path / "log.txt").read_text() == "a line, �[31mharmless\n"
 
 
 def test_restored_files_lose_the_lines_that_came_later_and_go_on_from_there(tmp_path):
     first = FileMonitor(tmp_path)
+    first.message("begins")
     first.evaluation("embedding", 5, {"loss": 0.125}, best=True)
     state = json.loads(json.dumps(first.state()))
     kept = {name: (tmp_path / name).read_text() for name in FileMonitor.FILES}
     first.evaluation("embedding", 6, {"loss": 0.5})
+    first.message("goes on")
     second = FileMonitor(tmp_path)
     second.restore(state)
     assert {name: (tmp_path / name).read_text() for name in FileMonitor.FILES} == kept

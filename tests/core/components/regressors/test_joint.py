@@ -16,9 +16,10 @@ from ele_core.components.regressors.joint import ALONE, JOINT, JointRegressor
 from ele_core.energies import JointEnergy, SumOfEnergies
 from ele_core.errors import ModelError
 from ele_core.plugins import Registry, registry
+from ele_core.runtime.budget import Budget, TooLittleTime
 from ele_core.runtime.context import Context
 from ele_core.testing import LinearSurrogate
-from ele_core.types import Candidates, Problem
+from ele_core.types import Candidates, PlannedStage, Problem, Stage
 
 NETWORK = {
     "name": "neural",
@@ -48,7 +49,7 @@ def known() -> Registry:
     class Plugin:
         @hookimpl
         def ele_proposers(self):
-            for cls in (Nearby, Costly, Mute):
+            for cls in (Nearby, Costly, Mute, Hurried):
                 yield Record(cls.__name__.lower(), cls, "Outputs of near inputs.")
 
     own = Registry(registry().plugins())
@@ -167,6 +168,60 @@ def test_a_stopped_training_skips_what_was_finished(known):
     again = fitted(known, context=Context(work=Memory(done.kept), monitor=recorder))[0].state()
     assert recorder.rows == []
     assert all(torch.equal(value, again[name]) for name, value in whole.items())
+
+
+class Hurried(Nearby):
+    """A proposer that trains a network for which there is too little time."""
+
+    stages = (Stage("hurried", decides="error"),)
+
+    def planned(self, examples, extra):
+        return [PlannedStage("hurried", 5)]
+
+    def fit(self, data, context):
+        if context.budget is not None and context.budget.dispensable:
+            raise TooLittleTime("time for only 1 of 5 steps in 1 s")
+        super().fit(data, context)
+
+
+def test_the_cheapest_proposers_are_fitted_first(known):
+    recorder = Recorder()
+    regressor, *_ = fitted(known, "hurried", Context(monitor=recorder), aligned="nearby")
+    assert list(regressor.seconds) == ["loss", "aligned", "writer"]
+    assert [stage.name for stage in regressor.planned(12, 0)][-1] == "hurried"
+    assert list(regressor.proposers) == ["writer", "aligned"], "the order in which weights are stored"
+
+
+def test_a_proposer_without_time_is_left_out_also_after_a_stop(known):
+    work, recorder = Memory(), Recorder()
+    context = Context(work=work, monitor=recorder, budget=Budget(60.0, []))
+    regressor, packed, outputs, problem = fitted(known, "hurried", context, aligned="nearby")
+    assert "hurried is left out: time for only 1 of 5 steps in 1 s" in recorder.messages
+    assert list(regressor.refine(packed, outputs, problem)) == [JOINT]
+    regressor.use_mode(JOINT)
+    assert regressor.energy(regressor.predict(packed)).of(outputs).isfinite().all()
+    assert not any(name.startswith("writer.") for name in regressor.state())
+    lacking = {member.name: member.lacking for member in regressor.weighed(packed)}
+    assert lacking == {"learned loss": "", "hurried": "time for only 1 of 5 steps in 1 s", "nearby": ""}
+    resumed = fitted(known, "hurried", Context(work=Memory(work.kept)), aligned="nearby")[0]
+    assert resumed.widths[1] == 0, "although there is no budget any more"
+
+
+def test_members_are_told_with_their_weights_times_and_reasons(known):
+    regressor, packed, outputs, problem = fitted(known, "mute", aligned="nearby")
+    regressor.refine(packed, outputs, problem)
+    loss, *others = regressor.weighed(packed)
+    assert (loss.name, loss.weight, loss.energy) == ("learned loss", 1.0, None)
+    found = {member.name: member for member in others}
+    assert found["mute"].lacking
+    assert found["mute"].energy is None
+    assert found["nearby"].weight == pytest.approx(float(regressor.weights[1]))
+    assert found["nearby"].energy.proposals(1) is not None
+    assert all(member.seconds >= 0 for member in (loss, *others))
+    section = {"name": "joint", **regressor.config.model_dump(mode="json")}
+    other = known.create("regressor", section, regressor.inputs, regressor.surrogate)
+    other.restore(regressor.state())
+    assert [member.seconds for member in other.weighed(packed)] == [None] * 3
 
 
 @pytest.mark.parametrize(

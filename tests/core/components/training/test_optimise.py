@@ -20,6 +20,7 @@ from ele_core.components.training.best_weights import BestWeights
 from ele_core.components.training.optimise import Training, optimise, rate
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.errors import TrainingError
+from ele_core.runtime.budget import Budget, TooLittleTime
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Work
@@ -42,8 +43,9 @@ class Point(nn.Module):
 def train(module: nn.Module, loss: Any, evaluate: Evaluate, recorder: Recorder | None = None, **options: Any) -> None:
     steps, work = options.pop("steps", None), options.pop("work", Work())
     clock, processes = options.pop("clock", time.monotonic), options.pop("processes", Processes())
+    budget = options.pop("budget", None)
     settings = {"epochs": 1, "batch_size": 1, "learning_rate": 0.1, "schedule": "constant", "warmup": 0, **options}
-    context = Context(monitor=recorder or Recorder(), work=work, processes=processes)
+    context = Context(monitor=recorder or Recorder(), work=work, processes=processes, budget=budget)
     training = Training(**settings)
     source = ShuffledBatches(20, training.batch_size, context, "test")
     optimise(
@@ -538,6 +540,67 @@ def test_given_steps_replace_minutes():
     timed(Pace(), recorder, steps=8)
     assert recorder.steps("test") == [2, 4, 6, 8]
     assert not recorder.messages
+
+
+# -- within a budget for the whole training -------------------------------------------------------------------------
+
+
+def budgeted(pace: Pace, recorder: Recorder, seconds: float, *coming: str, **options: Any) -> Point:
+    """Train for 200 steps, or as many as fit into a share of so many seconds."""
+    budget = Budget(seconds, ["test", *coming], clock=pace)
+    own = budget.for_dispensable() if options.pop("dispensable", False) else budget
+    return timed(pace, recorder, **{"minutes": None, "epochs": 10, "budget": own, **options})
+
+
+def test_a_large_budget_changes_nothing():
+    freely, within = Recorder(), Recorder()
+    expected = timed(Pace(), freely, minutes=None, epochs=10, schedule="cosine", warmup=0.1)
+    found = budgeted(Pace(), within, 1000.0, schedule="cosine", warmup=0.1)
+    assert torch.equal(found.x, expected.x)
+    assert within.rows == freely.rows
+    assert within.messages == []
+
+
+def test_a_network_has_an_equal_share_of_what_is_left():
+    pace, recorder = Pace(step=0.5), Recorder()
+    pace.now = -10.0  # the budget begins here
+    budget = Budget(110.0, ["other", "test", "later"], clock=pace)
+    pace.now = 0.0
+    timed(pace, recorder, minutes=None, epochs=10, budget=budget)
+    assert recorder.messages == ["test: about 100 of 200 steps in 50 s"]
+    assert recorder.steps("test")[-1] == 100
+    assert budget.coming == ["later"]
+    assert budget.share("later") == pytest.approx(50)
+
+
+def test_time_that_a_network_does_not_use_is_left_to_the_next():
+    pace = Pace(step=0.1)
+    budget = Budget(100.0, ["test", "later"], clock=pace)
+    timed(pace, Recorder(), minutes=None, epochs=10, budget=budget)
+    assert budget.share("later") == pytest.approx(80), "200 steps took 20 seconds"
+
+
+def test_the_seconds_before_a_stop_are_spent():
+    pace = Pace()
+    assert Budget(100.0, ["test"], spent=70.0, clock=pace).share("test") == 30
+    assert Budget(100.0, ["test"], spent=170.0, clock=pace).share("test") == 0
+
+
+@pytest.mark.parametrize("dispensable", [True, False])
+def test_a_network_with_too_little_time_is_left_out_if_the_model_can_do_without_it(dispensable):
+    recorder = Recorder()
+    with pytest.raises(TooLittleTime, match="time for only 8 of 200 steps in 4 s") if dispensable else nullcontext():
+        budgeted(Pace(step=0.5), recorder, 4.0, dispensable=dispensable)
+    assert recorder.steps("test")[-1:] == ([] if dispensable else [8])
+
+
+def test_a_resumed_training_keeps_the_steps_that_fitted_into_the_budget():
+    memory = Memory(stop_after=50)
+    with pytest.raises(Stopped):
+        budgeted(Pace(step=0.5), Recorder(), 40.0, work=memory)
+    recorder = Recorder()
+    budgeted(Pace(step=0.01), recorder, 1000.0, work=Memory(memory.kept))
+    assert recorder.steps("test")[-1] == 80
 
 
 # -- optimisers and precision ---------------------------------------------------------------------------------------
