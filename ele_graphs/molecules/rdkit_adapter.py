@@ -416,10 +416,15 @@ def _drawn(
         options.prepareMolsBeforeDrawing = False
         options.clearBackground = False
         options.setHighlightColour(HIGHLIGHT)
-        Chem.Kekulize(molecule, clearAromaticFlags=True)  # as in the graphs that are predicted
-        canvas.DrawMolecule(molecule, highlightAtoms=atoms, highlightBonds=bonds)
+        canvas.DrawMolecule(_kekulized(molecule), highlightAtoms=atoms, highlightBonds=bonds)
         canvas.FinishDrawing()
         return canvas.GetDrawingText()
+
+
+def _kekulized(molecule: Chem.Mol) -> Chem.Mol:
+    """The molecule with the double bonds of its aromatic rings, as in the graphs that are predicted."""
+    Chem.Kekulize(molecule, clearAromaticFlags=True)
+    return molecule
 
 
 def _laid_out(molecule: Chem.Mol) -> Chem.Mol:
