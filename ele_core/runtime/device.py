@@ -55,8 +55,13 @@ def between_processes() -> str:
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
-    """Compute products of matrices and convolutions with `precision` inside the block."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+    """Compute products of matrices and convolutions with `precision` inside the block, unless that is slow there."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16" and computes_bfloat16(device))
+
+
+def computes_bfloat16(device: torch.device) -> bool:
+    """Whether a device has instructions for bfloat16; a processor without them is many times as slow as in float32."""
+    return device.type != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 @contextmanager

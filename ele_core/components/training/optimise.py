@@ -20,7 +20,7 @@ from ele_core.display.text import in_words
 from ele_core.errors import TrainingError, counted
 from ele_core.runtime.budget import TooLittleTime
 from ele_core.runtime.context import Context
-from ele_core.runtime.device import Precision, autocast, device_of, seeded
+from ele_core.runtime.device import Precision, autocast, computes_bfloat16, device_of, seeded
 from ele_core.runtime.distributed import Processes
 from ele_core.runtime.work import Snapshot, prefixed
 from ele_core.types import PlannedStage, Stage
@@ -58,7 +58,8 @@ class Training(ComponentConfig):
     """Gradients of a larger norm are scaled down to this one; None: no clipping."""
     precision: Precision = "float32"
     """The numbers that products of matrices and convolutions are computed with in training; weights, losses and
-    evaluations are float32. `bfloat16` is about twice as fast for convolutions on processors that have it."""
+    evaluations are float32. `bfloat16` is about twice as fast for convolutions on processors that have it; others
+    compute in float32."""
     average: float = Field(0.0, ge=0, lt=1)
     """Decay of the exponential moving average of the weights that is evaluated and kept; 0: the weights themselves."""
     evaluations: int = Field(20, ge=1)
@@ -107,6 +108,8 @@ def optimise(
         state.restore(saved)
     if saved is None or not saved.finished:
         objective = context.processes.parallel(Objective(module, loss))
+        if training.precision == "bfloat16" and not computes_bfloat16(context.device):
+            context.monitor.message(f"{stage.name}: computed in float32, because this processor has no bfloat16")
         module.train()
         if training.keep_start and state.step == 0:
             evaluate_start(state, evaluate, context, stage)

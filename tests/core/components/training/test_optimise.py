@@ -20,6 +20,7 @@ from ele_core.components.training.best_weights import BestWeights
 from ele_core.components.training.optimise import Training, optimise, rate
 from ele_core.data.batches import Batches, ShuffledBatches
 from ele_core.errors import TrainingError
+from ele_core.runtime import device
 from ele_core.runtime.budget import Budget, TooLittleTime
 from ele_core.runtime.context import Context
 from ele_core.runtime.distributed import Processes
@@ -624,7 +625,9 @@ class Layers(nn.Module):
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_each_optimiser_learns_in_each_precision_and_evaluates_in_float32(optimiser, precision):
+def test_each_optimiser_learns_in_each_precision_and_evaluates_in_float32(optimiser, precision, monkeypatch):
+    for place in (device, loop):
+        monkeypatch.setattr(place, "computes_bfloat16", lambda _: True)
     module, evaluated = Layers(), Layers()
 
     def evaluate() -> dict[str, float]:
@@ -639,6 +642,17 @@ def test_each_optimiser_learns_in_each_precision_and_evaluates_in_float32(optimi
     assert evaluated.types == {torch.float32}
     assert all(weight.dtype == torch.float32 for weight in module.parameters())
     assert module.error().item() < before / 4
+
+
+def test_a_processor_without_bfloat16_computes_in_float32_and_says_so(monkeypatch):
+    for place in (device, loop):
+        monkeypatch.setattr(place, "computes_bfloat16", lambda _: False)
+    module, recorder = Layers(), Recorder()
+    train(
+        module, lambda rows, _: module.error().expand(len(rows)), lambda: {"error": 0.0}, recorder, precision="bfloat16"
+    )
+    assert module.types == {torch.float32}
+    assert recorder.messages == ["test: computed in float32, because this processor has no bfloat16"]
 
 
 def test_a_training_with_muon_that_was_stopped_ends_with_the_same_weights():
