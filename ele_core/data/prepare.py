@@ -51,7 +51,7 @@ from ele_core.data.store import load_outputs
 from ele_core.data.truths import Truths, examples, note_on_repeats, numbered
 from ele_core.errors import ConfigError, DataError, EleError, InvalidInput, InvalidOutput, counted
 from ele_core.files.columns import Cell, Column, Unreadable, cell_text, describe_columns, named_or, note_on_identifiers
-from ele_core.files.tables import FIRST, LAST, Table, read_table
+from ele_core.files.tables import FIRST, LAST, Table
 from ele_core.interfaces import InputSpace, OutputSpace
 from ele_core.numerics.tensors import Tensors
 from ele_core.plugins import Registry

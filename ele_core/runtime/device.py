@@ -31,7 +31,7 @@ def pick_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"'{name}' cannot be used: {reason}", where="device", fix="Use auto, cpu or cuda.") from None
+        raise ConfigError(f"'{name}' cannot be used: {reason}", where="device", fix="Use auto or cpu.") from None
     return device
 
 
