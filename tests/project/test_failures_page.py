@@ -37,9 +37,9 @@ CHECKED_BY = {
     "the configuration has changed": "test_a_changed_configuration_is_refused",
     "a training option has changed": "test_options_of_training_can_change_if_that_is_accepted",
     "the data have changed": "test_changed_data_are_refused",
-    "packing extra outputs is killed": "test_packing_that_was_stopped_is_never_taken_for_whole_and_is_continued",
-    "the disk is full while extra outputs are packed": ("test_a_full_disk_is_one_message_and_what_was_packed_is_kept"),
-    "the file of extra outputs changes while it is read": "test_a_file_that_changes_while_it_is_read_is_refused",
+    "packing a large file is killed": "test_packing_that_was_stopped_is_never_taken_for_whole_and_is_continued",
+    "the disk is full while it is packed": ("test_a_full_disk_is_one_message_and_what_was_packed_is_kept"),
+    "a large file changes while it is read": "test_a_file_that_changes_while_it_is_read_is_refused",
     "the model that a run started from is gone, or was changed": (
         "test_a_model_that_is_gone_moved_or_changed_is_named"
     ),
