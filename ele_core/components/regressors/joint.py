@@ -112,7 +112,7 @@ class JointRegressor(Regressor):
         return [JOINT]
 
     def weighed(self, inputs: Tensors) -> list[Member]:
-        """The regressor, and the proposers by the time that they took."""
+        """The regressor, and the proposers by the time that they took, last those that were left out."""
         weights = dict(zip(self.proposers, self.weights.tolist(), strict=True))
         loss, found = Member("learned loss", None, 1.0, self.seconds.get("loss")), []
         for name, part in self.proposers.items():
@@ -120,7 +120,7 @@ class JointRegressor(Regressor):
             energy = None if lacking else part.energy(part.predict(inputs))
             own = part.registered_as or name
             found.append(Member(own, energy, weights[name], self.seconds.get(name), lacking))
-        return [loss, *sorted(found, key=lambda member: member.seconds or 0.0)]
+        return [loss, *sorted(found, key=lambda member: (bool(member.lacking), member.seconds or 0.0))]
 
     def planned(self, examples: int, extra: int) -> list[PlannedStage]:
         """The stages of the regressor, then of the proposers."""

@@ -29,8 +29,8 @@ DIVERGED = 100.0
 """How many times the first loss a training may end with."""
 PROVISIONAL = 1000
 """Steps that the learning rate is computed for while it is not known how many fit into `minutes`."""
-USEFUL = 0.1
-"""The least share of its steps that a network needs to be of use."""
+USEFUL = 0.02
+"""The least share of its steps that a network is tried with; validation pairs then decide whether it is used."""
 
 
 class Training(ComponentConfig):
