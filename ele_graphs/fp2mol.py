@@ -12,7 +12,7 @@ from ele_core import Context, DataSet, Reference, Row, Scale, Study, Table
 from ele_core import fingerprint as hashed
 from ele_graphs.molecules.inputs import BITS, RADIUS, fingerprints
 from ele_graphs.molecules.space import MoleculeSpace
-from ele_graphs.molecules.task import MoleculeTask
+from ele_graphs.molecules.task import LEARNED, MoleculeTask
 from ele_graphs.moses import ELEMENTS, Moses
 from ele_graphs.smi2mol.task import SmilesToMolecule
 
@@ -109,14 +109,7 @@ class FingerprintToMolecule(MoleculeTask):
         return {
             "output": {"name": "molecule", "resonance": True, "radius": 3},
             "input": {"name": "fingerprint"},
-            "surrogate": {
-                "name": "contrastive",
-                "dim": 1024,
-                "encoder": {"name": "neighbourhoods"},
-                "spherical": False,
-                "training": None,
-                "decisions": {"pairs": 3000, "epochs": 4, "batch_size": 64, "learning_rate": 3e-3, "evaluations": 5},
-            },
+            "surrogate": dict(LEARNED),
             "regressor": {
                 "name": "neural",
                 "backbone": {"name": "bag", "layers": 3, "width": 512},

@@ -18,7 +18,7 @@ from ele_graphs.graphs.batch import CompactGraphs
 from ele_graphs.graphs.keys import occurring
 from ele_graphs.molecules.sources import UNREADABLE, File, Source, csv_files
 from ele_graphs.molecules.space import MoleculeSpace
-from ele_graphs.molecules.task import MoleculeTask
+from ele_graphs.molecules.task import LEARNED, MoleculeTask
 
 FOLDERS = (".", "dataset/data", "moses/dataset/data")
 """Where the files are: in a folder of them, in the package, and in the wheel or the folder it was unpacked to."""
@@ -119,14 +119,7 @@ class Moses(MoleculeTask):
                 "radius": 3,
             },
             "input": {"name": "text", "level": "pieces", "pieces": 1000, "max_length": 80},
-            "surrogate": {
-                "name": "contrastive",
-                "dim": 1024,
-                "encoder": {"name": "neighbourhoods"},
-                "spherical": False,
-                "training": None,
-                "decisions": {"pairs": 3000, "epochs": 4, "batch_size": 64, "learning_rate": 3e-3, "evaluations": 5},
-            },
+            "surrogate": dict(LEARNED),
             "regressor": {
                 "name": "neural",
                 "backbone": {"name": "gru", "layers": 2, "width": 192, "pooling": "additive"},

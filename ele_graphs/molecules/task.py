@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -12,6 +13,15 @@ from ele_graphs.molecules.sources import Molecules, Source, load
 from ele_graphs.molecules.space import MoleculeSpace
 
 LEAST_ATOMS = 2
+LEARNED: Mapping[str, Any] = {
+    "name": "contrastive",
+    "dim": 1024,
+    "encoder": {"name": "neighbourhoods"},
+    "spherical": False,
+    "training": None,
+    "decisions": {"pairs": 3000, "epochs": 4, "batch_size": 64, "learning_rate": 3e-3, "evaluations": 5},
+}
+"""The surrogate of tasks on many molecules: a sum over neighbourhoods, trained with some of the pairs."""
 
 
 class MoleculeTask(Task):
